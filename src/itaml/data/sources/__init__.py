@@ -1,0 +1,1 @@
+"""One module for each place that images come from."""

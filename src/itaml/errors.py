@@ -1,0 +1,54 @@
+"""The exceptions of the package: one root, a child for each kind of trouble a caller can act on."""
+
+
+class ItamlError(Exception):
+    """Anything that `itaml` refuses to do, said in words for the person who asked.
+
+    `exit_code` is what the command line exits with: 2 for a request that cannot be meant, 1 for one that failed.
+    """
+
+    exit_code = 1
+
+
+class UsageError(ItamlError):
+    """The request itself is wrong: a name, an option or a combination of them."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A method, benchmark, model, preset or setting that does not exist."""
+
+
+class SettingsError(UsageError):
+    """A setting of the wrong type or an impossible combination of settings."""
+
+
+class BoundError(UsageError):
+    """No continuum, however long, reaches the wanted task accuracy."""
+
+
+class RunExistsError(UsageError):
+    """A run folder is already there and nobody said what to do with it."""
+
+
+class DataError(ItamlError):
+    """Data that is missing, unreadable or not what it should be."""
+
+
+class CheckpointError(ItamlError):
+    """A saved state that is corrupt, foreign or of another format."""
+
+
+class TrainingError(ItamlError):
+    """Training went wrong in a way that going on cannot mend, such as a loss that is not a number."""
+
+
+class InterruptedRunError(ItamlError):
+    """The user stopped a run; what was done is saved."""
+
+    exit_code = 130
+
+
+class MissingExtraError(ItamlError):
+    """An optional dependency is needed and absent; the message names the extra to install."""

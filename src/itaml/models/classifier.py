@@ -1,0 +1,144 @@
+"""`Classifier`: pixels in, one logit for each class seen so far out; the head grows task by task."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from itaml import seeding
+from itaml.data.images import ClassId, ImageSet, Shape
+from itaml.errors import DataError
+from itaml.models import MODELS
+from itaml.models.table import TaskTable
+
+
+class Normalize(nn.Module):
+    """Scale pixels to zero mean and unit deviation a channel, with statistics of the first task's training images."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("std", torch.ones(channels))
+
+    def fit(self, images: Tensor) -> None:
+        """Measure the statistics on images (n, c, h, w)."""
+        values = _unit(images, torch.float64)
+        self.mean.copy_(values.mean((0, 2, 3)))
+        self.std.copy_(values.std((0, 2, 3)).clamp_min(1e-3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return float images in the type of the statistics."""
+        return (_unit(images, self.mean.dtype) - self.mean[:, None, None]) / self.std[:, None, None]
+
+
+def _unit(images: Tensor, dtype: torch.dtype) -> Tensor:
+    return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
+
+
+class GrowingHead(nn.Module):
+    """A linear layer whose rows are added task by task (phi in the paper; phi_i are the rows of task i)."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.table = TaskTable()
+        self.weight = nn.Parameter(torch.empty(0, features))
+        self.bias = nn.Parameter(torch.empty(0))
+
+    def grow(self, classes: tuple[ClassId, ...], *, generator: torch.Generator) -> None:
+        """Add a row for each class; rows that are there keep their values to the bit."""
+        self.table = self.table.grown(classes)
+        features = self.weight.shape[1]
+        rows = (2 * torch.rand(len(classes), features, generator=generator) - 1) / math.sqrt(features)
+        self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows.to(self.weight)]))
+        self.bias = nn.Parameter(torch.cat([self.bias.detach(), torch.zeros(len(classes)).to(self.bias)]))
+
+    def reset(self, table: TaskTable) -> None:
+        """Take the sizes of another table, with rows of zeros that are about to be overwritten."""
+        self.table = table
+        self.weight = nn.Parameter(self.weight.new_zeros(len(table.classes), self.weight.shape[1]))
+        self.bias = nn.Parameter(self.bias.new_zeros(len(table.classes)))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return logits (n, columns)."""
+        return F.linear(features, self.weight, self.bias)
+
+
+class Classifier(nn.Module):
+    """A backbone (theta) and a growing head (phi).
+
+    Args:
+        backbone: any module that maps float images (n, c, h, w) to features (n, d), or to maps that flatten to them.
+        shape: shape of one image.
+    """
+
+    def __init__(self, backbone: nn.Module, *, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.normalize = Normalize(shape[0])
+        self.backbone = backbone
+        self.head = GrowingHead(_feature_count(backbone, shape))
+
+    @property
+    def table(self) -> TaskTable:
+        """The head's task table."""
+        return self.head.table
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return features (n, d) of images that are pixels."""
+        self.check(images)
+        return self.backbone(self.normalize(images)).flatten(1)  # type: ignore[no-any-return]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits (n, columns) of images that are pixels."""
+        return self.head(self.features(images))  # type: ignore[no-any-return]
+
+    def check(self, images: Tensor) -> None:
+        """Refuse images of another shape than the model's.
+
+        Raises:
+            DataError: the shape differs.
+        """
+        if tuple(images.shape[1:]) != self.shape:
+            raise DataError(
+                f"the model takes images of shape {_words(self.shape)}, these are {_words(tuple(images.shape[1:]))}"
+            )
+
+    def fit_normalization(self, images: ImageSet, *, most: int = 10_000) -> None:
+        """Measure pixel statistics on at most `most` of the images, evenly spread."""
+        positions = torch.linspace(0, len(images) - 1, min(most, len(images))).round().long()
+        self.normalize.fit(images.batch(positions)[0])
+
+
+def build_classifier(name: str, *, shape: Shape, seed: int) -> Classifier:
+    """Build the registered model `name` for images of `shape`, initialised from `seed`.
+
+    Raises:
+        UnknownNameError: no such model.
+        DataError: the model cannot take images of this shape.
+    """
+    factory = MODELS.load(name)
+    with seeding.seeded(seed, "init", "backbone"):
+        return Classifier(factory(shape), shape=shape)
+
+
+def _feature_count(backbone: nn.Module, shape: Shape) -> int:
+    training = backbone.training
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            features = backbone(torch.zeros(1, *shape)).flatten(1)
+    except RuntimeError as error:
+        raise DataError(f"the backbone cannot take images of shape {_words(shape)}: {error}") from error
+    finally:
+        backbone.train(training)
+    return int(features.shape[1])
+
+
+def _words(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

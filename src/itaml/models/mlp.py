@@ -1,0 +1,23 @@
+"""Multi-layer perceptrons of any depth."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from itaml.data.images import Shape
+
+
+def mlp(shape: Shape, *, hidden: tuple[int, ...]) -> nn.Module:
+    """Return a perceptron that flattens its input and ends in the last hidden layer's activations."""
+    widths = (math.prod(shape), *hidden)
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in zip(widths[:-1], widths[1:], strict=True):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def mlp_400(shape: Shape) -> nn.Module:
+    """Return the paper's network for MNIST: two hidden layers of 400."""
+    return mlp(shape, hidden=(400, 400))

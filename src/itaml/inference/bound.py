@@ -1,0 +1,84 @@
+"""Algorithm 4: how many samples a continuum needs, and its inverse: how accurate the task is with n samples.
+
+| symbol | meaning                                                                             |
+|--------|-------------------------------------------------------------------------------------|
+| P0     | probability that a sample's largest response is at its own class                    |
+| U, t   | classes a task, tasks seen; N = U * t for tasks of one size                          |
+| P0_hat | probability that it is at some class of its own task: P0 + (1 - P0) (U - 1)/(N - 1) |
+| n      | samples in the continuum                                                            |
+| gamma  | wanted probability that the task is right                                           |
+
+The task counts as found when more than round(n/t) samples, the number that chance would give it, point to it; `round` is
+Python's own. Differences from the paper: its Algorithm 4 drops the leading "P0 +" of P0_hat that its text has, and we
+follow the text; with a single task there is nothing to find, so one sample is enough, where the formula would give none.
+For tasks of different sizes P0_hat differs between tasks; every answer is about the task that is hardest to find, the
+smallest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc
+
+from itaml.errors import BoundError, SettingsError
+
+MOST = 1_000_000  # samples; a bound beyond it is of no use to anybody
+
+
+def own_task_probability(accuracy: float, sizes: Sequence[int]) -> float:
+    """Return P0_hat of the hardest task, for tasks of the given numbers of classes.
+
+    Raises:
+        SettingsError: the accuracy is not a probability, or the sizes are not sizes.
+    """
+    if not 0 <= accuracy <= 1:
+        raise SettingsError(f"an accuracy lies between 0 and 1, not {accuracy}")
+    if not sizes or min(sizes) < 1:
+        raise SettingsError(f"there must be tasks, of at least one class each, not {list(sizes)}")
+    classes = sum(sizes)
+    if classes == 1:
+        return 1.0
+    return accuracy + (1 - accuracy) * (min(sizes) - 1) / (classes - 1)
+
+
+def task_accuracy(n: int, *, accuracy: float, sizes: Sequence[int]) -> float:
+    """Return the probability that the task of a continuum of n samples is found.
+
+    Raises:
+        SettingsError: n is less than 1, or see `own_task_probability`.
+    """
+    if n < 1:
+        raise SettingsError(f"a continuum holds at least one sample, not {n}")
+    return float(_found(np.array([n]), own_task_probability(accuracy, sizes), len(sizes))[0])
+
+
+def continuum_size(*, accuracy: float, sizes: Sequence[int], gamma: float) -> int:
+    """Return the smallest n whose task accuracy is above gamma.
+
+    Raises:
+        SettingsError: gamma is not between 0 and 1, or see `own_task_probability`.
+        BoundError: no n reaches gamma.
+    """
+    if not 0 < gamma < 1:
+        raise SettingsError(f"the wanted task accuracy lies between 0 and 1, both excluded, not {gamma}")
+    own = own_task_probability(accuracy, sizes)
+    first, last = 1, 1_000
+    while first <= MOST:
+        n = np.arange(first, last + 1)
+        enough = np.flatnonzero(_found(n, own, len(sizes)) > gamma)
+        if len(enough):
+            return int(n[enough[0]])
+        first, last = last + 1, last * 10
+    reason = f"the right task has a response of its own in {own:.3f} of samples, chance gives it {1 / len(sizes):.3f}"
+    raise BoundError(f"no continuum of up to {MOST:,} samples reaches a task accuracy of {gamma}: {reason}")
+
+
+def _found(n: NDArray[np.int64], own: float, tasks: int) -> NDArray[np.float64]:
+    """Return P(correct task) for each n: the upper tail of a binomial distribution."""
+    if tasks == 1:
+        return np.ones(len(n))
+    chance = np.rint(n / tasks)  # halves to even, like round()
+    return np.where(chance >= n, 0.0, bdtrc(np.minimum(chance, n - 1), n, own))

@@ -1,0 +1,53 @@
+"""Task scores calibrated on the exemplars.
+
+The heads of tasks learned apart need not respond on one scale. A multinomial logistic model maps each sample's largest
+responses a task, s (n, tasks), to its task: log-softmax(a_i * s_i + b_i), with a gain and an offset a task. It is fitted on
+the exemplar memory, every task weighing the same, with a small pull of the gains to their mean and of the offsets to
+zero, so that few exemplars do no harm. The problem is convex and solved by L-BFGS in double precision: no seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from itaml.meta.loss import task_weights
+
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A gain and an offset for each task."""
+
+    gain: Tensor  # (tasks,)
+    offset: Tensor  # (tasks,)
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """Return log-probabilities (n, tasks)."""
+        return F.log_softmax(scores.double() * self.gain + self.offset, dim=1)
+
+
+def fit_calibration(scores: Tensor, tasks: Tensor) -> Calibration:
+    """Fit on the exemplars' scores (n, tasks) and their tasks (n,)."""
+    count = scores.shape[1]
+    scores = scores.double()
+    scale = scores.std().clamp_min(1e-12)
+    gain = torch.full((count,), float(1 / scale), dtype=torch.float64, requires_grad=True)
+    offset = torch.zeros(count, dtype=torch.float64, requires_grad=True)
+    weights = task_weights(tasks, count).double()
+    optimizer = torch.optim.LBFGS([gain, offset], max_iter=200, line_search_fn="strong_wolfe", tolerance_grad=1e-9)
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        losses = F.cross_entropy(scores * gain + offset, tasks, reduction="none")
+        pull = ((gain - gain.mean()) * scale).square().sum() + offset.square().sum()
+        loss = (losses * weights).sum() + RIDGE * pull
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    optimizer.step(objective)
+    return Calibration(gain.detach(), offset.detach())

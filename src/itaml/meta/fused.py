@@ -1,0 +1,43 @@
+"""Algorithm 1 at r = 1 in one forward and one backward pass.
+
+At r = 1, SGD's adapted weights are Phi_i = base - lr * g_i, so the outer step is base - eta * lr * mean(g_i) (Lemma 2),
+and mean(g_i) is the gradient of the mean over tasks of the mean loss of each task. One backward pass of that loss gives
+it for all tasks at once.
+
+* Exact (to rounding) for SGD, with weight decay, with tasks absent from the batch; with momentum while no task is absent.
+* Not the same as the loop for adaptive optimisers, which here see the mean gradient and not each task's own, and for
+  batch normalisation in training mode, which here normalises the mini-batch as a whole.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from itaml.meta.loss import Loss, Negatives, sample_losses, task_mean
+from itaml.models.classifier import GrowingHead
+from itaml.models.table import TaskTable
+
+
+def fused_loss(
+    logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss, negatives: Negatives
+) -> Tensor:
+    """Return the loss whose gradient is the mean of the tasks' own gradients."""
+    losses = sample_losses(logits, targets, table, loss=loss, negatives=negatives)
+    return task_mean(losses, table.task_of_column.to(targets.device)[targets], len(table))
+
+
+def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -> None:
+    """Add to the head's gradient the weight decay that the inner loops give it with `own` negatives.
+
+    Task i's loop decays phi_i alone, and the mean over t loops divides that by t; an absent task's rows do not decay.
+    """
+    if not weight_decay:
+        return
+    tasks = head.table.task_of_column.to(targets.device)
+    present = torch.zeros(len(head.table), dtype=torch.bool, device=targets.device)
+    present[tasks[targets]] = True
+    share = present[tasks].to(head.weight.dtype) * (weight_decay / len(head.table))  # (columns,)
+    assert head.weight.grad is not None and head.bias.grad is not None
+    head.weight.grad.addcmul_(head.weight.detach(), share[:, None])
+    head.bias.grad.addcmul_(head.bias.detach(), share)

@@ -1,0 +1,183 @@
+"""The inner loop of Algorithm 1, literally: r steps of any torch optimiser on one micro-batch.
+
+What is carried from one inner loop to the next, and from one iteration to the next:
+
+* *Weights*: nothing; every loop is given its start and returns a copy.
+* *Optimiser state* (momentum, moments, step counts): every loop starts from the state that belongs to the base. `settle`,
+  called once the loops of an iteration are done, makes the new state of a parameter the mean over the loops that
+  changed it. So the state follows the weights, and the order of tasks does not matter. With `shared_state` (the released
+  code) each loop goes on with the state the one before it left.
+* *Batch-norm statistics*: like the optimiser's state. A micro-batch is normalised by itself in training mode; one of a
+  single picture, which has no deviation, is normalised with the running statistics and leaves them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim import Optimizer
+
+from itaml import params
+from itaml.meta.loss import Loss, Negatives, sample_losses
+from itaml.models.classifier import Classifier
+from itaml.models.table import TaskTable
+from itaml.params import Weights
+
+MakeOptimizer = Callable[[list[Tensor]], Optimizer]
+HEAD = ("head.weight", "head.bias")
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The samples of one task in a mini-batch, B_mu^i."""
+
+    task: int
+    images: Tensor  # (n, c, h, w)
+    targets: Tensor  # (n,) columns
+
+
+def micro_batches(images: Tensor, targets: Tensor, table: TaskTable) -> list[MicroBatch]:
+    """Group a mini-batch by task (line 8): one micro-batch for each task seen, empty where it has no samples."""
+    tasks = table.task_of_column.to(targets.device)[targets]
+    groups = [(tasks == task).nonzero().flatten() for task in range(len(table))]
+    return [MicroBatch(task, images[group], targets[group]) for task, group in enumerate(groups)]
+
+
+class InnerLoop:
+    """Callable as `adapt(base, micro_batch)`, for `meta_step`.
+
+    Args:
+        model: gives the structure; its weights are not touched.
+        make_optimizer: makes an optimiser for a list of tensors.
+        steps: r, updates on the same micro-batch.
+        loss: see `meta.loss`.
+        negatives: see `meta.loss`; with `own`, task i's loop changes {theta, phi_i} and no other row of the head.
+        shared_state: let each loop go on with the optimiser state and statistics the last one left.
+        whole_head: let the optimiser see the whole head even with `own` negatives (as the released code does).
+        autocast: context to compute the forward pass in.
+    """
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        make_optimizer: MakeOptimizer,
+        steps: int,
+        loss: Loss,
+        negatives: Negatives,
+        shared_state: bool = False,
+        whole_head: bool = False,
+        autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.model = model
+        self.make_optimizer = make_optimizer
+        self.steps = steps
+        self.loss: Loss = loss
+        self.negatives: Negatives = negatives
+        self.shared_state = shared_state
+        self.whole_head = whole_head or negatives == "seen"
+        self.autocast = autocast
+        self.state: dict[str, dict[str, Any]] = {}  # parameter -> optimiser state at the base
+        self.last_losses: list[Tensor] = []
+        self._states: list[dict[str, dict[str, Any]]] = []
+        self._buffers: list[Weights] = []
+
+    def __call__(self, base: Weights, batch: MicroBatch) -> Weights:
+        """Return the adapted weights of one task (lines 7 to 12); without samples, a copy of the base."""
+        if not len(batch.targets):
+            return params.copy(base)
+        leaves = self._leaves(base, batch.task)
+        optimizer = self.make_optimizer(list(leaves.values()))
+        for name, leaf in leaves.items():
+            if name in self.state:
+                optimizer.state[leaf] = _copy_state(self.state[name])
+        buffers = params.snapshot_buffers(self.model)
+        for step in range(self.steps):
+            optimizer.zero_grad()
+            loss = self._loss(base, leaves, buffers, batch)
+            if step == 0:
+                self.last_losses.append(loss.detach())
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        states = {name: _copy_state(optimizer.state[leaf]) for name, leaf in leaves.items()}
+        if self.shared_state:
+            self.state.update(states)
+            params.restore(self.model, buffers)
+        else:
+            self._states.append(states)
+            self._buffers.append(buffers)
+        with torch.no_grad():
+            return {name: value.detach().clone() for name, value in self._assemble(base, leaves, batch.task).items()}
+
+    def settle(self) -> float:
+        """Average the optimiser states and statistics of the loops since the last call; return their mean first loss."""
+        for name in {name for states in self._states for name in states}:
+            self.state[name] = _mean_state([states[name] for states in self._states if name in states])
+        if self._buffers:
+            params.restore(self.model, params.mean(self._buffers))
+        loss = float(torch.stack(self.last_losses).mean()) if self.last_losses else 0.0
+        self._states, self._buffers, self.last_losses = [], [], []
+        return loss
+
+    def _rows(self, name: str, task: int) -> str:
+        return name if self.whole_head else f"{name}[{task}]"
+
+    def _leaves(self, base: Weights, task: int) -> dict[str, Tensor]:
+        """Return fresh leaf tensors of {theta, phi_i}, by name."""
+        leaves = {}
+        for name, value in base.items():
+            if name in HEAD and not self.whole_head:
+                name, value = self._rows(name, task), value[self.model.table.columns(task)]  # noqa: PLW2901
+            leaves[name] = value.detach().clone().requires_grad_()
+        return leaves
+
+    def _assemble(self, base: Weights, leaves: dict[str, Tensor], task: int) -> Weights:
+        """Put the rows phi_i back among the rows of the other tasks."""
+        if self.whole_head:
+            return leaves
+        weights = {name: leaf for name, leaf in leaves.items() if name in base}
+        columns = self.model.table.columns(task)
+        for name in HEAD:
+            rows = leaves[self._rows(name, task)]
+            weights[name] = torch.cat([base[name][: columns.start], rows, base[name][columns.stop :]])
+        return weights
+
+    def _loss(self, base: Weights, leaves: dict[str, Tensor], buffers: Weights, batch: MicroBatch) -> Tensor:
+        weights = self._assemble(base, leaves, batch.task)
+        with _normalized_alone(self.model, len(batch.targets)), self.autocast():
+            logits = functional_call(self.model, {**weights, **buffers}, (batch.images,))
+        losses = sample_losses(logits, batch.targets, self.model.table, loss=self.loss, negatives=self.negatives)
+        return losses.mean()
+
+
+class _normalized_alone:  # noqa: N801 (a context manager used as a function)
+    """Use running statistics inside the block when a micro-batch is a single picture."""
+
+    def __init__(self, model: nn.Module, count: int) -> None:
+        self.layers: Iterable[nn.Module] = ()
+        if count == 1:
+            norms = (nn.modules.batchnorm._BatchNorm,)
+            self.layers = [layer for layer in model.modules() if isinstance(layer, norms) and layer.training]
+
+    def __enter__(self) -> None:
+        for layer in self.layers:
+            layer.eval()
+
+    def __exit__(self, *_: object) -> None:
+        for layer in self.layers:
+            layer.train()
+
+
+def _copy_state(state: dict[str, Any]) -> dict[str, Any]:
+    return {key: value.clone() if isinstance(value, Tensor) else value for key, value in state.items()}
+
+
+def _mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
+    tensors = [{key: value for key, value in state.items() if isinstance(value, Tensor)} for state in states]
+    return {**states[0], **params.mean(tensors)}

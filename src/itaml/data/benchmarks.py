@@ -6,11 +6,12 @@ Importing this module imports no torch: `itaml list benchmarks` reads it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from itaml.data.root import data_root
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.registry import unknown
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class LoadOptions:
     """How a source is read: where the data lies, and for pictures in files their side and what to do with bad ones."""
 
-    root: Path = field(default_factory=Path.cwd)
-    image_size: int | None = None
+    root: Path = field(default_factory=data_root)
+    image_size: int | None = None  # the source's own if None; data sets in memory keep theirs
     on_bad_image: Literal["skip", "fail"] = "skip"
 
 
@@ -38,39 +39,82 @@ class Benchmark:
     model: str
     memory: int
     p: int  # samples a continuum, beside p = 1
+    path: Path | None = None  # where the data lies, if the name of the benchmark says so; fewer classes, fewer tasks
 
     def load(self, options: LoadOptions) -> Dataset:
         """Read the data set."""
         module, _, attribute = self.source.partition(":")
+        options = options if self.path is None else replace(options, root=self.path)
         dataset: Dataset = getattr(import_module(module), attribute)(options)
         return dataset
 
 
+_THIRD = "resnet18-third"
+_DIGITS, _MNIST, _FASHION = "digits:load", "mnist:load", "mnist:load_fashion"
+_CIFAR10, _CIFAR100 = "cifar:load_10", "cifar:load_100"
+_IMAGENET100, _IMAGENET1K = "imagenet:load_100", "imagenet:load_1k"
+
+# Memory, p, networks and tasks of the paper's data sets are the paper's (section 4.1, and section 4.3 for p); the paper
+# does not use digits, Fashion-MNIST, CIFAR-10 and Tiny-ImageNet, which get the numbers of the set most like them.
+_TABLE: tuple[tuple[str, str, str, int, str, int, int], ...] = (
+    ("digits", "scikit-learn's embedded 8x8 digits, 5 tasks of 2 classes; no download", _DIGITS, 5, "mlp", 200, 20),
+    ("mnist-5", "MNIST, 5 tasks of 2 classes", _MNIST, 5, "mlp", 2000, 20),
+    ("fashion-mnist-5", "Fashion-MNIST, 5 tasks of 2 classes", _FASHION, 5, "mlp", 2000, 20),
+    ("svhn-5", "SVHN, 5 tasks of 2 classes", "svhn:load", 5, _THIRD, 2000, 20),
+    ("cifar10-5", "CIFAR-10, 5 tasks of 2 classes", _CIFAR10, 5, _THIRD, 2000, 20),
+    ("cifar100-2", "CIFAR-100, 2 tasks of 50 classes", _CIFAR100, 2, _THIRD, 2000, 20),
+    ("cifar100-5", "CIFAR-100, 5 tasks of 20 classes", _CIFAR100, 5, _THIRD, 2000, 20),
+    ("cifar100-10", "CIFAR-100, 10 tasks of 10 classes", _CIFAR100, 10, _THIRD, 2000, 20),
+    ("cifar100-20", "CIFAR-100, 20 tasks of 5 classes", _CIFAR100, 20, _THIRD, 2000, 20),
+    (
+        "tiny-imagenet-10",
+        "Tiny-ImageNet, all classes there are, in 10 tasks",
+        "tiny_imagenet:load",
+        10,
+        _THIRD,
+        2000,
+        20,
+    ),
+    ("imagenet100-10", "ImageNet-100, 10 tasks of 10 classes", _IMAGENET100, 10, "resnet18", 2000, 50),
+    ("imagenet1k-10", "ImageNet, 10 tasks of 100 classes", _IMAGENET1K, 10, "resnet18", 20_000, 100),
+    ("celeb10k-10", "faces of 10,000 people, 10 tasks of 1,000", "celeb:load", 10, "resnet18", 50_000, 20),
+)
+FOLDER = "folder:"
+
 BENCHMARKS: dict[str, Benchmark] = {
-    benchmark.name: benchmark
-    for benchmark in (
-        Benchmark(
-            "digits",
-            "scikit-learn's embedded 8x8 digits, 5 tasks of 2 classes; no download",
-            "itaml.data.sources.digits:load",
-            tasks=5,
-            model="mlp",
-            memory=200,
-            p=20,
-        ),
-    )
+    name: Benchmark(name, summary, f"itaml.data.sources.{source}", tasks=tasks, model=model, memory=memory, p=p)
+    for name, summary, source, tasks, model, memory, p in _TABLE
 }
 
 
 def benchmark(name: str) -> Benchmark:
-    """Return the benchmark called `name`.
+    """Return the benchmark called `name`; `folder:PATH` is the one of a folder of class folders.
 
     Raises:
         UnknownNameError: there is none; the message offers the nearest name.
+        SettingsError: `folder:` without a path.
     """
+    if name.startswith(FOLDER):
+        return _folder(name)
     if name not in BENCHMARKS:
-        raise UnknownNameError(unknown("benchmark", name, BENCHMARKS))
+        raise UnknownNameError(unknown("benchmark", name, (*BENCHMARKS, f"{FOLDER}PATH")))
     return BENCHMARKS[name]
+
+
+def _folder(name: str) -> Benchmark:
+    where = name.removeprefix(FOLDER)
+    if not where:
+        raise SettingsError(f"name the folder of class folders: {FOLDER}PATH")
+    return Benchmark(
+        name,
+        f"the class folders in {where}, in 5 tasks, or as many as there are classes",
+        "itaml.data.sources.folder:load",
+        tasks=5,
+        model=_THIRD,
+        memory=2000,
+        p=20,
+        path=Path(where).expanduser(),
+    )
 
 
 def build_stream(
@@ -98,5 +142,8 @@ def build_stream(
         raise SettingsError("an empty split has no tasks")
     dataset = benchmark.load(options)
     classes = range(len(dataset.class_names))
-    sizes = benchmark.tasks if split is None else split
+    if split is not None:
+        sizes: Sequence[int] | int = split
+    else:
+        sizes = benchmark.tasks if benchmark.path is None else min(benchmark.tasks, len(classes))
     return TaskStream(dataset, split_classes(classes, sizes=sizes, order_seed=order_seed))

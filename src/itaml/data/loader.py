@@ -1,0 +1,102 @@
+"""Walk a set of images in a given order, a batch at a time, reading ahead where reading costs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+
+from torch import Tensor
+
+from itaml.data.images import ArrayPixels, ImageSet, JoinedPixels, PixelStore
+from itaml.errors import SettingsError
+
+Batch = tuple[Tensor, Tensor]  # images (k, c, h, w), labels (k,)
+
+POLL_SECONDS = 0.1
+
+
+def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int = 2) -> Iterator[Batch]:
+    """Yield `images.batch` of consecutive slices of `order`; batches of which nothing could be read are left out.
+
+    Args:
+        images: what to read.
+        order: positions in `images` (n,).
+        batch_size: images a batch; the last may have fewer.
+        prefetch: batches read ahead by one background thread; 0 reads when asked. Images in memory are never
+            read ahead. The thread ends with the iterator, also when the iterator is closed or forgotten early.
+
+    Raises:
+        SettingsError: `batch_size` is below 1 or `prefetch` below 0.
+        DataError: from the iterator, when a picture is unreadable and the set was told to fail.
+    """
+    if batch_size < 1 or prefetch < 0:
+        raise SettingsError(f"batches need at least one image, not {batch_size}, and a read-ahead of 0 or more batches")
+    slices = order.split(batch_size) if len(order) else ()
+    if prefetch == 0 or in_memory(images):
+        return _plain(images, slices)
+    return _ahead(images, slices, prefetch)
+
+
+def in_memory(images: ImageSet) -> bool:
+    """Whether reading needs no decoding, also when the set was joined from several in memory."""
+    return _held(images.pixels)
+
+
+def _held(pixels: PixelStore) -> bool:
+    if isinstance(pixels, JoinedPixels):
+        return all(map(_held, pixels.parts))
+    return isinstance(pixels, ArrayPixels)
+
+
+def _plain(images: ImageSet, slices: Sequence[Tensor]) -> Iterator[Batch]:
+    for positions in slices:
+        batch = images.batch(positions)
+        if len(batch[1]):
+            yield batch
+
+
+def _ahead(images: ImageSet, slices: Sequence[Tensor], prefetch: int) -> Iterator[Batch]:
+    ready: Queue[Batch | BaseException | None] = Queue(maxsize=prefetch)
+    stopped = Event()
+    reader = Thread(target=_produce, args=(images, slices, ready, stopped), name="itaml-read-ahead", daemon=True)
+    reader.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            if len(item[1]):
+                yield item
+    finally:
+        stopped.set()
+        while not ready.empty():  # so that a reader that waits for room sees that it may go
+            _discard(ready)
+        reader.join()
+
+
+def _produce(
+    images: ImageSet, slices: Sequence[Tensor], ready: Queue[Batch | BaseException | None], stopped: Event
+) -> None:
+    def hand_over(item: Batch | BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                ready.put(item, timeout=POLL_SECONDS)
+                return
+            except Full:
+                continue
+
+    try:
+        for positions in slices:
+            if stopped.is_set():
+                return
+            hand_over(images.batch(positions))
+        hand_over(None)
+    except BaseException as error:  # raised again where the batches are used
+        hand_over(error)
+
+
+def _discard(ready: Queue[Batch | BaseException | None]) -> None:
+    try:
+        ready.get_nowait()
+    except Empty:
+        return

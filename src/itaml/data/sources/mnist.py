@@ -1,0 +1,76 @@
+"""MNIST (LeCun, Cortes and Burges) and Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017): idx files, plain or gzipped.
+
+An idx file is a big-endian header (two zero bytes, a type, which is 8 for bytes, the number of dimensions, their sizes)
+and then the values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from itaml.data.benchmarks import LoadOptions
+from itaml.data.images import ImageSet
+from itaml.data.layouts import layout
+from itaml.data.stream import Dataset
+from itaml.errors import DataError
+
+DIGITS = tuple(map(str, range(10)))
+CLOTHES = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
+
+
+def load(options: LoadOptions) -> Dataset:
+    """Read MNIST: 60,000 training and 10,000 test pictures (1, 28, 28).
+
+    Raises:
+        DataError: files are missing, broken or not MNIST's.
+    """
+    return _load("mnist", DIGITS, options)
+
+
+def load_fashion(options: LoadOptions) -> Dataset:
+    """Read Fashion-MNIST, which has MNIST's form (see `load` for errors)."""
+    return _load("fashion-mnist", CLOTHES, options)
+
+
+def _load(name: str, class_names: tuple[str, ...], options: LoadOptions) -> Dataset:
+    train_images, train_labels, test_images, test_labels = layout(name).require(options.root)
+    return Dataset(name, class_names, _pair(train_images, train_labels), _pair(test_images, test_labels))
+
+
+def _pair(images_file: Path, labels_file: Path) -> ImageSet:
+    images = read_idx(images_file, dimensions=3).unsqueeze(1)  # (n, 1, h, w)
+    labels = read_idx(labels_file, dimensions=1).long()
+    if len(images) != len(labels):
+        raise DataError(f"{images_file} has {len(images)} pictures but {labels_file} {len(labels)} labels")
+    if len(labels) and labels.max() > 9:
+        raise DataError(f"{labels_file} has label {int(labels.max())}; there are classes 0 to 9")
+    return ImageSet.from_arrays(images, labels)
+
+
+def read_idx(path: Path, *, dimensions: int) -> Tensor:
+    """Return the bytes of an idx file as a tensor.
+
+    Raises:
+        DataError: the file is unreadable, of another form, or shorter or longer than its header says.
+    """
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    start = 4 + 4 * dimensions
+    if len(raw) < start or raw[:4] != bytes([0, 0, 8, dimensions]):
+        raise DataError(f"{path} is not an idx file of bytes in {dimensions} dimensions")
+    sizes = struct.unpack(f">{dimensions}I", raw[4:start])
+    count = int(np.prod([int(size) for size in sizes], dtype=object))
+    if len(raw) - start != count:
+        raise DataError(f"{path} should hold {count} bytes after its header, but holds {len(raw) - start}")
+    return torch.from_numpy(np.frombuffer(raw, dtype=np.uint8, offset=start).copy()).reshape(sizes)

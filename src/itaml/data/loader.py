@@ -32,7 +32,7 @@ def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int =
     """
     if batch_size < 1 or prefetch < 0:
         raise SettingsError(f"batches need at least one image, not {batch_size}, and a read-ahead of 0 or more batches")
-    slices = order.split(batch_size) if len(order) else ()
+    slices = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     if prefetch == 0 or in_memory(images):
         return _plain(images, slices)
     return _ahead(images, slices, prefetch)

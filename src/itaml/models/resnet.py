@@ -68,7 +68,7 @@ def resnet18(shape: Shape) -> nn.Module:
 
 def resnet18_third(shape: Shape) -> nn.Module:
     """Return ResNet-18(1/3): a third of the filters, 1.25M parameters."""
-    return resnet(shape, widths=(21, 43, 85, 171))
+    return resnet(shape, widths=(21, 42, 85, 170))
 
 
 def resnet18_small(shape: Shape) -> nn.Module:

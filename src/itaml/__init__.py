@@ -1,0 +1,81 @@
+"""Classifiers that keep learning new classes.
+
+The public names below are imported when they are first used, so that `import itaml` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from itaml._version import __version__
+
+if TYPE_CHECKING:
+    from itaml.config import Compute, Seeds
+    from itaml.data.images import ImageSet
+    from itaml.data.stream import Dataset, Task, TaskStream
+    from itaml.errors import ItamlError
+    from itaml.inference.bound import continuum_size, task_accuracy
+    from itaml.learners.contract import Learner, Prediction
+    from itaml.learners.itaml import ITAML, ITAMLSettings
+    from itaml.memory.store import Memory
+    from itaml.models.classifier import Classifier, build_classifier
+    from itaml.run.config import RunConfig, resolve
+    from itaml.run.experiment import run_experiment
+
+_HOMES = {
+    "Classifier": "itaml.models.classifier",
+    "Compute": "itaml.config",
+    "Dataset": "itaml.data.stream",
+    "ITAML": "itaml.learners.itaml",
+    "ITAMLSettings": "itaml.learners.itaml",
+    "ImageSet": "itaml.data.images",
+    "ItamlError": "itaml.errors",
+    "Learner": "itaml.learners.contract",
+    "Memory": "itaml.memory.store",
+    "Prediction": "itaml.learners.contract",
+    "RunConfig": "itaml.run.config",
+    "Seeds": "itaml.config",
+    "Task": "itaml.data.stream",
+    "TaskStream": "itaml.data.stream",
+    "build_classifier": "itaml.models.classifier",
+    "continuum_size": "itaml.inference.bound",
+    "resolve": "itaml.run.config",
+    "run_experiment": "itaml.run.experiment",
+    "task_accuracy": "itaml.inference.bound",
+}
+
+__all__ = [
+    "ITAML",
+    "Classifier",
+    "Compute",
+    "Dataset",
+    "ITAMLSettings",
+    "ImageSet",
+    "ItamlError",
+    "Learner",
+    "Memory",
+    "Prediction",
+    "RunConfig",
+    "Seeds",
+    "Task",
+    "TaskStream",
+    "__version__",
+    "build_classifier",
+    "continuum_size",
+    "resolve",
+    "run_experiment",
+    "task_accuracy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'itaml' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

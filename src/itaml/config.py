@@ -1,0 +1,141 @@
+"""Settings: frozen, checked by name and type, read from TOML presets and `key=value` overrides.
+
+A preset is a file `presets/<method>/<preset>.toml`. Its top-level keys hold for every benchmark; a table named after a
+benchmark, or after its family (the part before the last dash: `[cifar100]` for `cifar100-10`), overrides them.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from itaml.errors import SettingsError, UnknownNameError
+from itaml.registry import unknown
+
+DEFAULT_PRESET = "best"
+
+
+class Settings(BaseModel):
+    """Base of all settings: frozen, and an unknown name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Seeds(Settings):
+    """A seed for each thing that is drawn at random; all follow the root seed unless set by themselves."""
+
+    init: int  # initial weights
+    batches: int  # order of training samples
+    augment: int  # augmentation and dropout
+    memory: int  # which exemplars are kept
+    adapt: int  # mini-batches of the adaptation at inference
+    continua: int  # which test samples form a continuum
+    order: int | None = None  # order of classes; None keeps the data set's own
+
+    @classmethod
+    def of(cls, root: int, **overrides: int | None) -> Self:
+        """Return seeds that all equal `root`, apart from the given ones; classes keep the data set's order."""
+        names = [name for name in cls.model_fields if name != "order"]
+        return cls(**({name: root for name in names} | overrides))
+
+
+class Compute(Settings):
+    """Where and how numbers are computed."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def build(kind: type[AnySettings], values: Mapping[str, Any], *, what: str = "setting") -> AnySettings:
+    """Check values and make settings of them.
+
+    Raises:
+        UnknownNameError: a key is not a setting; the message offers the nearest name.
+        SettingsError: a value is of the wrong type or impossible; one line says which and why.
+    """
+    for key in values:
+        if key not in kind.model_fields:
+            raise UnknownNameError(unknown(what, key, kind.model_fields))
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or kind.__name__
+        given = "" if not first["loc"] else f", not {first['input']!r}"
+        message = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+        raise SettingsError(f"{what} {name}: {message}{given}") from error
+
+
+def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
+    """Turn `key=value` words into values: numbers, true and false, lists; anything else is text.
+
+    Raises:
+        SettingsError: a word has no `=`.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise SettingsError(f"--set takes key=value, not {pair!r}")
+        values[key.strip()] = _value(text.strip())
+    return values
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    if "," in text:
+        return [_value(part.strip()) for part in text.split(",") if part.strip()]
+    return text
+
+
+def presets(method: str) -> tuple[str, ...]:
+    """Return the names of a method's presets, the default first."""
+    folder = _folder(method)
+    names = sorted(item.name.removesuffix(".toml") for item in folder.iterdir()) if folder.is_dir() else []
+    return tuple(sorted(names, key=lambda name: name != DEFAULT_PRESET))
+
+
+def load_preset(method: str, preset: str, *, benchmark: str) -> dict[str, Any]:
+    """Return a preset's values for a benchmark.
+
+    Raises:
+        UnknownNameError: the method has no such preset.
+    """
+    table = _read(method, preset)
+    values = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    family = benchmark.partition(":")[0].rpartition("-")[0] or benchmark.partition(":")[0]
+    for name in dict.fromkeys((family, benchmark)):
+        section = table.get(name, {})
+        values |= {key: value for key, value in section.items() if not isinstance(value, dict)}
+    return values
+
+
+def preset_summary(method: str, preset: str) -> str:
+    """Return the first comment line of a preset's file."""
+    first = (_folder(method) / f"{preset}.toml").read_text(encoding="utf-8").partition("\n")[0]
+    return first.lstrip("# ")
+
+
+def _read(method: str, preset: str) -> dict[str, Any]:
+    names = presets(method)
+    if preset not in names:
+        if not names and preset == DEFAULT_PRESET:
+            return {}  # a plug-in method without preset files runs with its settings' own defaults
+        raise UnknownNameError(unknown(f"preset for {method}", preset, names))
+    return tomllib.loads((_folder(method) / f"{preset}.toml").read_text(encoding="utf-8"))
+
+
+def _folder(method: str) -> Traversable:
+    return files("itaml").joinpath("presets", method)

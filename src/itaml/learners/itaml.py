@@ -1,0 +1,157 @@
+"""iTAML: incremental task-agnostic meta-learning (Rajasegaran, Khan, Hayat, Khan and Shah, CVPR 2020).
+
+| symbol | here                                                   |
+|--------|--------------------------------------------------------|
+| Phi    | the classifier's weights: theta (backbone), phi (head) |
+| t, T   | tasks seen, with the one under way; `horizon`          |
+| r      | `inner_steps`                                          |
+| beta   | `beta`                                                 |
+| eta    | `meta.eta`                                             |
+| b, Q   | `adapt_steps`, `adapt_batch`                           |
+
+Differences from the paper:
+
+* `update="paper"` is Algorithm 1; `update="released"` is what the authors' released code computes, for comparison: tasks
+  one after another, one optimiser for all, eta from a task number that counts from 0, r overwritten with 1.
+* `negatives="seen"` and `loss="ce"` are ours; the paper is `own` and `bce`. Both are averaged within each task first.
+* The optimiser's state and batch-norm statistics between inner loops: see `meta.inner`; the paper does not say.
+* An inner loop without samples leaves its task at the base and counts in the mean.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+from torch.optim import Optimizer
+
+from itaml import params
+from itaml.data.stream import Task
+from itaml.errors import SettingsError
+from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.optim import make_optimizer
+from itaml.learners.settings import Count, SgdSettings
+from itaml.meta.eta import eta
+from itaml.meta.fused import decay_own_rows, fused_loss
+from itaml.meta.inner import InnerLoop, micro_batches
+from itaml.meta.outer import meta_step, released_step
+from itaml.storage import State
+
+
+class ITAMLSettings(SgdSettings):
+    """Settings of iTAML."""
+
+    update: Literal["paper", "released"] = "paper"
+    engine: Literal["auto", "loop", "fused"] = "auto"
+    inner_steps: Count = 1  # r
+    beta: Annotated[float, Field(ge=0)] = 1.0
+    horizon: Count | Literal["stream", "open"] = "stream"  # T; the stream's length, or not known
+
+    @model_validator(mode="after")
+    def _computable(self) -> Self:
+        if self.engine == "fused" and (self.inner_steps != 1 or self.update != "paper"):
+            raise ValueError("engine=fused computes update=paper with inner_steps=1 only; use engine=loop or auto")
+        return self
+
+    @property
+    def fused(self) -> bool:
+        """Whether one forward and backward pass serves all tasks."""
+        return self.engine == "fused" or (self.engine == "auto" and self.update == "paper" and self.inner_steps == 1)
+
+
+class ITAML(SgdLearner):
+    """The iTAML learner."""
+
+    Settings: ClassVar[type[ITAMLSettings]] = ITAMLSettings
+    settings: ITAMLSettings
+
+    def begin_task(self, task: Task) -> None:
+        """Grow the head, and forget the inner loops' optimiser state."""
+        if self.settings.negatives == "own" and len(task.classes) == 1:
+            raise SettingsError(
+                f"task {task.index} has a single class, and with negatives=own a head of one class has nothing to be "
+                "told from; use negatives=seen or larger tasks"
+            )
+        super().begin_task(task)
+        self._loop = None
+
+    _loop: InnerLoop | None = None
+
+    def eta(self) -> float:
+        """Return eta for the task under way."""
+        s, number = self.settings, len(self.table)
+        if s.update == "released":
+            number -= 1  # the released code counts tasks from 0
+        if number == 0:
+            return 1.0
+        assert s.horizon != "stream", "a run replaces horizon=stream by the stream's length"
+        return eta(number, beta=s.beta, horizon=None if s.horizon == "open" else s.horizon)
+
+    def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
+        """Take one iteration of Algorithm 1."""
+        return self._fused_step(batch, optimizer) if self.settings.fused else self._loop_step(batch, optimizer)
+
+    def _fused_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
+        s = self.settings
+        optimizer.zero_grad()
+        loss = fused_loss(self.forward(batch.images), batch.targets, self.table, loss=s.loss, negatives=s.negatives)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if s.negatives == "own":
+            decay_own_rows(self.model.head, batch.targets, weight_decay=s.weight_decay)
+        self.clip_gradients()
+        optimizer.step()  # its learning rate is lr * eta
+        return loss.detach()
+
+    def _loop_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
+        inner = self._inner_loop(lr=optimizer.param_groups[0]["lr"])
+        batches = micro_batches(batch.images, batch.targets, self.table)
+        outer = released_step if self.settings.update == "released" else meta_step
+        weights = outer(params.snapshot(self.model), batches, adapt=inner, eta=self.eta())
+        loss = inner.settle()
+        params.restore(self.model, weights)
+        return torch.tensor(loss)
+
+    def _inner_loop(self, *, lr: float) -> InnerLoop:
+        """Return the task's inner loop, with the learning rate of this step."""
+        s = self.settings
+        if self._loop is None:
+            released = s.update == "released"
+            self._loop = InnerLoop(
+                self.model,
+                make_optimizer=lambda tensors: make_optimizer(s.optimizer, tensors, lr=lr),
+                steps=1 if released else s.inner_steps,
+                loss=s.loss,
+                negatives=s.negatives,
+                shared_state=released,
+                whole_head=released,
+                autocast=self.autocast,
+            )
+        self._loop.make_optimizer = lambda tensors: make_optimizer(
+            s.optimizer, tensors, lr=lr, momentum=s.momentum, weight_decay=s.weight_decay
+        )
+        return self._loop
+
+    def rate_scale(self) -> float:
+        """Fold eta into the learning rate of the fused step: base - (eta * lr) * mean gradient."""
+        return self.eta() if self.settings.fused else 1.0
+
+    def trainable(self) -> list[object]:
+        """Return two groups, because with `own` negatives the head's decay is added by hand (see `meta.fused`)."""
+        head = list(self.model.head.parameters())
+        decay = 0.0 if self.settings.negatives == "own" else self.settings.weight_decay
+        return [
+            {"params": list(self.model.backbone.parameters())},
+            {"params": head, "weight_decay": decay},
+        ]
+
+    def extra_state(self) -> State:
+        """Return the inner loops' optimiser state."""
+        return {"inner": self._loop.state if self._loop is not None else None}
+
+    def load_extra_state(self, state: State) -> None:
+        """Take over the inner loops' optimiser state."""
+        self._loop = None
+        if state["inner"] is not None:
+            self._inner_loop(lr=self.settings.lr).state = state["inner"]

@@ -1,0 +1,59 @@
+"""Optimisers by name and the learning rate's course through a task."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from itaml.errors import UnknownNameError
+from itaml.learners.settings import SgdSettings
+from itaml.registry import unknown
+
+FUSED = {"sgd", "adam", "adamw"}  # have a single-kernel step on every device
+
+
+def optimizer_names() -> dict[str, type[Optimizer]]:
+    """Return every optimiser of torch by its name in lower case."""
+    found = {}
+    for name, value in vars(torch.optim).items():
+        if inspect.isclass(value) and issubclass(value, Optimizer) and value not in (Optimizer, torch.optim.LBFGS):
+            found[name.lower()] = value
+    return found
+
+
+def make_optimizer(
+    name: str, parameters: Iterable[Any], *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0
+) -> Optimizer:
+    """Return a torch optimiser; `momentum` is for those that have one.
+
+    Raises:
+        UnknownNameError: torch has no optimiser of that name.
+    """
+    known = optimizer_names()
+    if name.lower() not in known:
+        raise UnknownNameError(unknown("optimizer", name, known))
+    kind = known[name.lower()]
+    accepted = inspect.signature(kind).parameters
+    wanted = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+    options: dict[str, Any] = {key: value for key, value in wanted.items() if key in accepted}
+    if name.lower() in FUSED:
+        options["fused"] = True
+    return kind(parameters, **options)
+
+
+def rate_factor(settings: SgdSettings, progress: float) -> float:
+    """Return what lr is multiplied by after `progress` epochs of a task (a whole number and a fraction)."""
+    share = progress / settings.epochs
+    if share < settings.warmup:
+        return max(share / settings.warmup, 0.01)
+    if settings.schedule == "cosine":
+        after = (share - settings.warmup) / (1 - settings.warmup)
+        return 0.5 * (1 + math.cos(math.pi * min(after, 1.0)))
+    if settings.schedule == "step":
+        return float(settings.lr_decay ** sum(progress >= milestone for milestone in settings.milestones))
+    return 1.0

@@ -1,0 +1,1 @@
+"""Numbers made of predictions: accuracies under each protocol, the accuracy matrix, forgetting."""

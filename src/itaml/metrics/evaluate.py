@@ -1,0 +1,144 @@
+"""Evaluate a learner under every protocol with one pass over the test images.
+
+| number      | meaning                                                                                        |
+|-------------|------------------------------------------------------------------------------------------------|
+| class at p  | share of samples whose class is right, when p samples of one unknown task come together        |
+| task at p   | share of samples that are in a continuum whose task was found                                  |
+| task-aware  | class accuracy when the task is told: adapted weights, arg-max inside the task                 |
+| no update   | class accuracy of the generic model alone: arg-max over all classes, no task, no adaptation    |
+
+A sample whose task is found wrongly has the wrong class as well. So the class accuracy at p follows from the adapted
+model of each sample's true task alone, and adapting to wrongly found tasks is never needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from itaml import seeding
+from itaml.data.continuum import continuum_ids
+from itaml.data.images import ClassId
+from itaml.data.stream import TaskStream
+from itaml.inference.task import predict_tasks
+from itaml.learners.contract import Learner, Scoring
+from itaml.metrics.scores import accuracy, confusion, group_accuracy
+
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class AtP:
+    """Accuracies with continua of p samples."""
+
+    p: int
+    classes: float
+    tasks: float | None
+    by_task: list[float]  # class accuracy on each task's test images
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracies on the test images of all tasks seen so far."""
+
+    at: dict[int, AtP]
+    task_aware: float | None
+    no_update: float | None
+    by_class: dict[ClassId, float]  # class accuracy at the smallest p
+    task_confusion: list[list[int]] | None  # samples by true task and task found at the smallest p
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    labels: Tensor  # (n,)
+    tasks: Tensor  # (n,) true task
+    evidence: Tensor  # (n, tasks)
+    aware: Tensor  # (n,) right when the task is told
+    plain: Tensor  # (n,) right without task or adaptation
+
+
+def evaluate(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
+    """Evaluate on the test images of the first `seen` tasks.
+
+    Args:
+        learner: what to evaluate; with the `Scoring` methods in one pass, else continuum by continuum.
+        stream: where the test images are.
+        seen: how many tasks the learner has learned.
+        ps: sizes of continua.
+        seed: decides which samples form a continuum; the same for every learner.
+    """
+    if not isinstance(learner, Scoring):
+        return _by_prediction(learner, stream, seen=seen, ps=ps, seed=seed)
+    scores = _score(learner, stream, seen)
+    at, found = {}, {}
+    for p in ps:
+        continua = _continua(scores.tasks, p, seed)
+        found[p] = predict_tasks(scores.evidence, continua)[continua]
+        right_task = found[p] == scores.tasks
+        hits = right_task & scores.aware
+        at[p] = AtP(p, accuracy(hits), accuracy(right_task), group_accuracy(hits, scores.tasks, seen))
+    least = min(ps)
+    hits = (found[least] == scores.tasks) & scores.aware
+    return Evaluation(
+        at,
+        task_aware=accuracy(scores.aware),
+        no_update=accuracy(scores.plain),
+        by_class=_by_class(hits, scores.labels),
+        task_confusion=confusion(found[least], scores.tasks, seen),
+    )
+
+
+def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
+    """Walk once through the test images, task by task."""
+    parts = []
+    for task in range(seen):
+        columns = learner.table.columns(task)
+        for images, labels in stream.test(task).batches(BATCH):
+            if not len(labels):
+                continue
+            scores = learner.class_scores(images)
+            inside = learner.adapted_scores(images, scores, task)  # (k, size)
+            targets = learner.table.column_of(labels)
+            parts.append(
+                (
+                    labels,
+                    torch.full_like(labels, task),
+                    learner.task_scores(scores),
+                    inside.argmax(1) + columns.start == targets,
+                    scores.argmax(1) == targets,
+                )
+            )
+    return _Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
+    """Evaluate a learner that can only `predict`."""
+    sets = [stream.test(task).load() for task in range(seen)]
+    images, labels = (torch.cat(part) for part in zip(*sets, strict=True))
+    tasks = torch.repeat_interleave(torch.arange(seen), torch.tensor([len(part[1]) for part in sets]))
+    at, by_class = {}, {}
+    for p in sorted(ps, reverse=True):
+        hits, right_task, finds_tasks = torch.empty(len(labels), dtype=torch.bool), 0, True
+        continua = _continua(tasks, p, seed)
+        for number in range(int(continua.max()) + 1):
+            rows = (continua == number).nonzero().flatten()
+            prediction = learner.predict(images[rows])
+            hits[rows] = prediction.classes == labels[rows]
+            finds_tasks = finds_tasks and prediction.task is not None
+            right_task += len(rows) * (prediction.task == int(tasks[rows[0]]))
+        at[p] = AtP(
+            p, accuracy(hits), right_task / len(labels) if finds_tasks else None, group_accuracy(hits, tasks, seen)
+        )
+        by_class = _by_class(hits, labels)
+    return Evaluation({p: at[p] for p in ps}, None, None, by_class, None)
+
+
+def _continua(tasks: Tensor, p: int, seed: int) -> Tensor:
+    return continuum_ids(tasks, p, generator=seeding.generator(seed, "continua", p))
+
+
+def _by_class(hits: Tensor, labels: Tensor) -> dict[ClassId, float]:
+    return {int(c): accuracy(hits[labels == c]) for c in labels.unique()}

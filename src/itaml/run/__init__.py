@@ -1,0 +1,1 @@
+"""Experiments: one learner through one stream, evaluated after every task, resumable to the bit."""

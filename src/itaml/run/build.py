@@ -1,0 +1,45 @@
+"""From a configuration to a stream and a learner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from itaml.config import build
+from itaml.data.benchmarks import benchmark, build_stream
+from itaml.data.stream import TaskStream
+from itaml.errors import SettingsError
+from itaml.learners import LEARNERS
+from itaml.learners.contract import Learner
+from itaml.models.classifier import build_classifier
+from itaml.run.config import RunConfig
+
+
+def make_stream(config: RunConfig, *, data_root: Path) -> TaskStream:
+    """Read the data and divide it into tasks, as the configuration says (see `build_stream` for errors)."""
+    stream = build_stream(
+        benchmark(config.benchmark),
+        config.load_options(data_root),
+        split=config.split,
+        order_seed=config.seeds.order,
+    )
+    return stream.held_out(config.validation, seed=config.seed) if config.validation else stream
+
+
+def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
+    """Build the learner of a run.
+
+    Raises:
+        SettingsError: the memory is smaller than the number of classes.
+    """
+    kind = LEARNERS.load(config.method)
+    values: dict[str, Any] = dict(config.settings)
+    if values.get("horizon") == "stream":
+        values["horizon"] = len(stream)
+    settings = build(kind.Settings, values)
+    classes = sum(map(len, stream.splits))
+    if getattr(kind, "uses_memory", False) and 0 < settings.memory < classes:
+        raise SettingsError(f"a memory of {settings.memory} pictures is smaller than the {classes} classes to remember")
+    model = build_classifier(settings.backbone, shape=stream.shape, seed=config.seeds.init)
+    learner: Learner = kind(model, settings=settings, seeds=config.seeds, compute=config.compute)
+    return learner

@@ -1,0 +1,110 @@
+"""`RunConfig`: everything that decides a run's numbers, resolved and checked before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from itaml.config import DEFAULT_PRESET, Compute, Seeds, Settings, build, load_preset
+from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
+from itaml.learners import LEARNERS
+from itaml.models import MODELS
+
+
+class RunConfig(Settings):
+    """A run, in full. `settings` are the method's own, with nothing left to default."""
+
+    benchmark: str
+    method: str
+    preset: str
+    seed: int
+    seeds: Seeds
+    split: tuple[int, ...] | None = None  # classes a task; None is the benchmark's own division
+    validation: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of training data to evaluate on, instead of test data
+    p: tuple[Annotated[int, Field(ge=1)], ...] = (1, 20)
+    image_size: Annotated[int, Field(ge=4)] | None = None  # side of pictures decoded from files
+    on_bad_image: Literal["skip", "fail"] = "skip"
+    compute: Compute = Compute()
+    settings: dict[str, Any] = {}
+
+    def load_options(self, data_root: Path) -> LoadOptions:
+        """Return how to read the data, from a given root."""
+        return LoadOptions(root=data_root, image_size=self.image_size, on_bad_image=self.on_bad_image)
+
+
+def resolve(
+    benchmark_name: str,
+    *,
+    method: str = "itaml",
+    preset: str = DEFAULT_PRESET,
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+    **rest: Any,
+) -> RunConfig:
+    """Put together a run: the benchmark's numbers, then the preset's, then the overrides, the last word winning.
+
+    Args:
+        benchmark_name: a registered benchmark.
+        method: a registered method.
+        preset: one of the method's presets.
+        seed: root of all seeds.
+        overrides: settings of the method; `seeds.<name>` sets one seed.
+        rest: other fields of `RunConfig`.
+
+    Raises:
+        UnknownNameError: a name that does not exist; the message offers the nearest.
+        SettingsError: a value that is not possible.
+    """
+    chosen = benchmark(benchmark_name)
+    kind = LEARNERS.load(method).Settings
+    values, seeds = _settings(chosen, method, preset, overrides or {}, kind)
+    settings = build(kind, values)
+    if "backbone" in kind.model_fields:
+        MODELS.entry(settings.backbone)
+    seeds = build(Seeds, dict(Seeds.of(seed)) | seeds, what="seed")
+    defaults = {"p": (1, chosen.p)}
+    return build(
+        RunConfig,
+        {
+            **defaults,
+            "benchmark": benchmark_name,
+            "method": method,
+            "preset": preset,
+            "seed": seed,
+            "seeds": seeds,
+            "settings": settings.model_dump(mode="json"),
+            **{key: value for key, value in rest.items() if value is not None},
+        },
+    )
+
+
+def _settings(
+    chosen: Benchmark, method: str, preset: str, overrides: Mapping[str, Any], kind: type[Settings]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    values = {"memory": chosen.memory, "backbone": chosen.model}
+    values = {key: value for key, value in values.items() if key in kind.model_fields}
+    values |= load_preset(method, preset, benchmark=chosen.name)
+    seeds = {key.removeprefix("seeds."): value for key, value in overrides.items() if key.startswith("seeds.")}
+    values |= {key: value for key, value in overrides.items() if not key.startswith("seeds.")}
+    return values, seeds
+
+
+def default_folder(config: RunConfig, root: Path) -> Path:
+    """Return where a run is kept unless the user says otherwise."""
+    place = config.benchmark.replace(":", "-").replace("/", "_").strip("._-")
+    return root / place / f"{config.method}-{config.preset}-seed{config.seed}"
+
+
+def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sequence[str]:
+    """Return the dotted names of the fields in which two dumped configurations differ."""
+    names = []
+    for key in sorted({*left, *right}):
+        before, after = left.get(key), right.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            names += [f"{key}.{name}" for name in differences(before, after)]
+        elif before != after:
+            names.append(key)
+    return names

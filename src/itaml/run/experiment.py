@@ -1,0 +1,183 @@
+"""The only loop over tasks: learn, evaluate, save; and go on after an interruption to the same bits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from itaml.data.stream import TaskStream
+from itaml.errors import CheckpointError, InterruptedRunError, RunExistsError
+from itaml.events import EpochDone, Event, Listener, RunDone, RunStarted, TaskDone, TaskStarted
+from itaml.learners.contract import Learner
+from itaml.metrics.evaluate import evaluate
+from itaml.run.build import make_learner, make_stream
+from itaml.run.config import RunConfig, differences
+from itaml.run.events import EventLog
+from itaml.run.result import CURVE, assemble, task_row
+from itaml.storage import State, load_state, save_state, write_json
+
+CONFIG, CHECKPOINT, RESULT, EVENTS = "config.json", "checkpoint.safetensors", "result.json", "events.jsonl"
+KIND = "run checkpoint"
+Result = dict[str, Any]
+
+
+def run_experiment(
+    config: RunConfig,
+    folder: Path,
+    *,
+    data_root: Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    listeners: Sequence[Listener] = (),
+    checkpoint_seconds: float = 30.0,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Run a configuration and return its result, which is also written to `folder/result.json`.
+
+    Args:
+        config: what to run.
+        folder: where everything about the run is kept.
+        data_root: where data sets lie, for benchmarks that need one.
+        resume: go on with an unfinished run in `folder`; a finished one is returned as it is.
+        force: delete a run that is in `folder`.
+        listeners: told of every event.
+        checkpoint_seconds: save after an epoch when the last checkpoint is older than this; 0 saves after every epoch.
+        stop: asked after every epoch; if it says yes, the run is saved and ended.
+
+    Raises:
+        RunExistsError: the folder holds a run and neither `resume` nor `force` was given.
+        CheckpointError: what is there cannot be resumed, because it is damaged or of another configuration.
+        InterruptedRunError: `stop` said yes.
+    """
+    finished = prepare_folder(config, folder, resume=resume, force=force)
+    if finished is not None:
+        return finished
+    stream = make_stream(config, data_root=data_root or Path.cwd())
+    run = _Run(config, folder, stream, make_learner(config, stream), listeners, checkpoint_seconds, stop)
+    return run.go()
+
+
+def prepare_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool) -> Result | None:
+    """Make the run's folder, or check the one that is there; return its result if the run is finished.
+
+    Raises:
+        RunExistsError: see `run_experiment`.
+        CheckpointError: see `run_experiment`.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise RunExistsError(f"{folder} is a file, not a run's folder; choose another with --out")
+    occupied = folder.exists() and any(folder.iterdir())
+    if occupied and not (folder / CONFIG).is_file():
+        raise RunExistsError(f"{folder} holds something that is not a run; choose another folder with --out")
+    if occupied and force:
+        shutil.rmtree(folder)
+        occupied = False
+    if occupied and not resume:
+        state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
+        raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
+    if not occupied:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / CONFIG, config.model_dump(mode="json"))
+        return None
+    changed = differences(read_json(folder / CONFIG), config.model_dump(mode="json"))
+    if changed:
+        raise CheckpointError(
+            f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
+        )
+    return read_json(folder / RESULT) if (folder / RESULT).is_file() else None
+
+
+def read_json(path: Path) -> Result:
+    """Read a JSON object.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} is not what a run writes")
+    return value
+
+
+class _Run:
+    """One pass through the stream; holds what is saved: tasks done, their rows, seconds spent on the current one."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        stream: TaskStream,
+        learner: Learner,
+        listeners: Sequence[Listener],
+        checkpoint_seconds: float,
+        stop: Callable[[], bool],
+    ) -> None:
+        self.config, self.folder, self.stream, self.learner = config, folder, stream, learner
+        self.listeners = [EventLog(folder / EVENTS), *listeners]
+        self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
+        self.rows: list[dict[str, Any]] = []
+        self.spent = 0.0
+        self.saved_at = time.monotonic()
+        if hasattr(learner, "listen"):
+            learner.listen = self.on_event
+
+    def go(self) -> Result:
+        checkpoint = self.folder / CHECKPOINT
+        resumed = checkpoint.exists()
+        if resumed:
+            self.restore(load_state(checkpoint, kind=KIND))
+        c = self.config
+        self.tell(RunStarted(c.benchmark, c.method, c.preset, c.seed, len(self.stream), resumed))
+        for task in self.stream[len(self.rows) :]:
+            index = len(self.rows)
+            self.learner.learn(replace(task, index=index))
+            evaluation = evaluate(self.learner, self.stream, seen=index + 1, ps=c.p, seed=c.seeds.continua)
+            self.rows.append(task_row(index, self.stream, evaluation, seconds=self.spent))
+            self.spent = 0.0
+            self.save()
+            self.tell(TaskDone(index, self.rows[-1]))
+            if self.stop() and len(self.rows) < len(self.stream):
+                raise InterruptedRunError(f"stopped after task {index + 1} of {len(self.stream)}")
+        last = evaluate(
+            self.learner, self.stream, seen=len(self.stream), ps=sorted({*c.p, *CURVE}), seed=c.seeds.continua
+        )
+        result = assemble(c, self.stream, self.rows, last)
+        write_json(self.folder / RESULT, result)
+        self.tell(RunDone(result["final"]))
+        return result
+
+    def on_event(self, event: Event) -> None:
+        """Pass a learner's event on, with class names, and save after an epoch if it is time."""
+        if isinstance(event, TaskStarted):
+            event = replace(event, classes=tuple(self.stream.class_names[int(c)] for c in event.classes))
+        self.tell(event)
+        if not isinstance(event, EpochDone):
+            return
+        self.spent += event.seconds
+        stopping = self.stop()
+        if stopping or time.monotonic() - self.saved_at >= self.checkpoint_seconds:
+            self.save()
+        if stopping:
+            where = f"task {event.task + 1} of {len(self.stream)}, epoch {event.epoch} of {event.epochs}"
+            raise InterruptedRunError(f"stopped after {where}")
+
+    def tell(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+    def save(self) -> None:
+        state = {"rows": self.rows, "spent": self.spent, "learner": self.learner.state_dict()}
+        save_state(self.folder / CHECKPOINT, state, kind=KIND)
+        self.saved_at = time.monotonic()
+
+    def restore(self, state: State) -> None:
+        self.rows, self.spent = state["rows"], state["spent"]
+        self.learner.load_state_dict(state["learner"])

@@ -100,7 +100,7 @@ class FilePixels:
     workers: int | None = None  # threads; as many as this process may use cores if None
     max_pixels: int = MAX_PIXELS
     bad: BadImages = field(default_factory=BadImages)
-    _bad_rows: set[int] = field(default_factory=set, init=False)
+    _bad_rows: dict[int, object] = field(default_factory=dict, init=False)
 
     @property
     def shape(self) -> Shape:
@@ -139,8 +139,8 @@ class FilePixels:
         except BadImageError as error:
             if self.on_bad == "fail":
                 raise
-            if row not in self._bad_rows:
-                self._bad_rows.add(row)
+            mine = object()
+            if self._bad_rows.setdefault(row, mine) is mine:  # one thread wins, so a picture is noted once
                 self.bad.add(error.path, error.reason)
             return False
         return True

@@ -55,7 +55,7 @@ _CIFAR10, _CIFAR100 = "cifar:load_10", "cifar:load_100"
 _IMAGENET100, _IMAGENET1K = "imagenet:load_100", "imagenet:load_1k"
 
 # Tasks, memory and networks of the paper's data sets are those of its section 4.1, p for CIFAR-100, ImageNet and Celeb
-# those of section 4.2; it names no network for Celeb and no p for MNIST and SVHN, for which the usual ones are taken. It
+# those of section 4.2; it names no network for Celeb and no p for MNIST and SVHN, which get the usual. It
 # does not use digits, Fashion-MNIST, CIFAR-10 and Tiny-ImageNet, which get the numbers of the set most like them.
 _TABLE: tuple[tuple[str, str, str, int, str, int, int], ...] = (
     ("digits", "scikit-learn's embedded 8x8 digits, 5 tasks of 2 classes; no download", _DIGITS, 5, "mlp", 200, 20),

@@ -1,8 +1,9 @@
 """What files each data set consists of, where under the data root they are looked for, and where they can be had.
 
 Importing this module imports no torch. Checksums: those of MNIST, Fashion-MNIST and SVHN are what torchvision publishes
-in `torchvision/datasets/{mnist,svhn}.py` (MNIST's turned into SHA-256 from files with these MD5 sums), CIFAR's those of
-https://www.cs.toronto.edu/~kriz/cifar.html, Tiny-ImageNet's the one that Avalanche's loader carries.
+in `torchvision/datasets/{mnist,svhn}.py` (MNIST's turned into SHA-256 from files with these MD5 sums), CIFAR-10's is
+that of https://www.cs.toronto.edu/~kriz/cifar.html; those of CIFAR-100's binary archive and of Tiny-ImageNet are the
+ones that many public loaders agree on.
 """
 
 from __future__ import annotations

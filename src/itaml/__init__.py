@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from itaml.learners.itaml import ITAML, ITAMLSettings
     from itaml.memory.store import Memory
     from itaml.models.classifier import Classifier, build_classifier
+    from itaml.run.build import make_learner, make_stream
     from itaml.run.config import RunConfig, resolve
     from itaml.run.experiment import run_experiment
 
@@ -40,6 +41,8 @@ _HOMES = {
     "TaskStream": "itaml.data.stream",
     "build_classifier": "itaml.models.classifier",
     "continuum_size": "itaml.inference.bound",
+    "make_learner": "itaml.run.build",
+    "make_stream": "itaml.run.build",
     "resolve": "itaml.run.config",
     "run_experiment": "itaml.run.experiment",
     "task_accuracy": "itaml.inference.bound",
@@ -63,6 +66,8 @@ __all__ = [
     "__version__",
     "build_classifier",
     "continuum_size",
+    "make_learner",
+    "make_stream",
     "resolve",
     "run_experiment",
     "task_accuracy",

@@ -71,7 +71,7 @@ def build(kind: type[AnySettings], values: Mapping[str, Any], *, what: str = "se
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or kind.__name__
         given = "" if not first["loc"] else f", not {first['input']!r}"
-        message = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+        message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
         raise SettingsError(f"{what} {name}: {message}{given}") from error
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from itaml.config import build
 from itaml.data.benchmarks import benchmark, build_stream
+from itaml.data.root import data_root as find_root
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
 from itaml.learners import LEARNERS
@@ -15,11 +16,11 @@ from itaml.models.classifier import build_classifier
 from itaml.run.config import RunConfig
 
 
-def make_stream(config: RunConfig, *, data_root: Path) -> TaskStream:
+def make_stream(config: RunConfig, *, data_root: Path | None = None) -> TaskStream:
     """Read the data and divide it into tasks, as the configuration says (see `build_stream` for errors)."""
     stream = build_stream(
         benchmark(config.benchmark),
-        config.load_options(data_root),
+        config.load_options(find_root(data_root)),
         split=config.split,
         order_seed=config.seeds.order,
     )

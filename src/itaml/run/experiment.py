@@ -54,16 +54,21 @@ def run_experiment(
         CheckpointError: what is there cannot be resumed, because it is damaged or of another configuration.
         InterruptedRunError: `stop` said yes.
     """
-    finished = prepare_folder(config, folder, resume=resume, force=force)
+    finished = inspect_folder(config, folder, resume=resume, force=force)
     if finished is not None:
         return finished
-    stream = make_stream(config, data_root=data_root or Path.cwd())
-    run = _Run(config, folder, stream, make_learner(config, stream), listeners, checkpoint_seconds, stop)
-    return run.go()
+    stream = make_stream(config, data_root=data_root)
+    learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
+    if force and folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / CONFIG).exists():
+        write_json(folder / CONFIG, config.model_dump(mode="json"))
+    return _Run(config, folder, stream, learner, listeners, checkpoint_seconds, stop).go()
 
 
-def prepare_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool) -> Result | None:
-    """Make the run's folder, or check the one that is there; return its result if the run is finished.
+def inspect_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool) -> Result | None:
+    """Check that a run may use a folder, without changing it; return the result of a finished run that is resumed.
 
     Raises:
         RunExistsError: see `run_experiment`.
@@ -74,16 +79,11 @@ def prepare_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool
     occupied = folder.exists() and any(folder.iterdir())
     if occupied and not (folder / CONFIG).is_file():
         raise RunExistsError(f"{folder} holds something that is not a run; choose another folder with --out")
-    if occupied and force:
-        shutil.rmtree(folder)
-        occupied = False
-    if occupied and not resume:
+    if not occupied or force:
+        return None
+    if not resume:
         state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
         raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
-    if not occupied:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / CONFIG, config.model_dump(mode="json"))
-        return None
     changed = differences(read_json(folder / CONFIG), config.model_dump(mode="json"))
     if changed:
         raise CheckpointError(

@@ -1,0 +1,39 @@
+# `make demo` and `make test` are all that a new user needs; both install what is missing first.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+SLOW ?=
+
+.PHONY: demo test test-all check clean
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp an installation: a second call starts at once, and a changed dependency installs anew.
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/itaml run digits --force
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/python -m pytest -n 2
+
+test-all: check
+	$(BIN)/python -m pytest -n 2 -m ''
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,65 @@
+"""`itaml bound`: Algorithm 4, how many samples a continuum needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def command(
+    accuracy: Annotated[
+        float, typer.Option(help="Share of single samples whose class is right, 0 to 1 (P0 in the paper).")
+    ],
+    classes_per_task: Annotated[int | None, typer.Option(help="Classes in each task (U).")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Tasks learned so far (t).")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Classes in each task where they differ, such as 4,3,2,1; instead of the two above.")
+    ] = None,
+    gamma: Annotated[float, typer.Option(help="Wanted probability that the task is found.")] = 0.95,
+    samples: Annotated[
+        int | None, typer.Option(help="Answer the other way round: how often is the task found with this many samples?")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+) -> None:
+    """Find how many samples of one unknown task are needed to find that task.
+
+    The answer follows the paper's model: wrong answers are spread evenly over the other classes.
+    """
+    from itaml.inference.bound import continuum_size, own_task_probability, task_accuracy
+
+    sizes = _sizes(classes_per_task, tasks, split)
+    answer = {
+        "accuracy": accuracy,
+        "tasks": len(sizes),
+        "classes": sum(sizes),
+        "own_task_probability": own_task_probability(accuracy, sizes),
+    }
+    if samples is None:
+        n = continuum_size(accuracy=accuracy, sizes=sizes, gamma=gamma)
+        answer |= {"gamma": gamma, "n": n}
+    else:
+        n = samples
+        answer["n"] = n
+    answer["task_accuracy"] = task_accuracy(n, accuracy=accuracy, sizes=sizes)
+    if as_json:
+        print(json.dumps(answer))
+        return
+    print(f"{n} samples of one task find it with probability {answer['task_accuracy']:.4f}")
+    print(f"(one sample points to its own task with probability {answer['own_task_probability']:.4f})")
+
+
+def _sizes(classes_per_task: int | None, tasks: int | None, split: str | None) -> list[int]:
+    from itaml.cli.options import parse_split
+    from itaml.errors import UsageError
+
+    if split is not None:
+        if classes_per_task is not None or tasks is not None:
+            raise UsageError("give either --split, or --classes-per-task and --tasks")
+        return list(parse_split(split))
+    if classes_per_task is None or tasks is None:
+        raise UsageError("--classes-per-task and --tasks are needed (or --split)")
+    if tasks < 1:
+        raise UsageError(f"--tasks must be at least 1, not {tasks}")
+    return [classes_per_task] * tasks

@@ -1,0 +1,73 @@
+"""`itaml`: puts the commands together and turns errors into one line and an exit code.
+
+A command's module imports nothing heavy at its top, so that help, lists and the bound come without torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from itaml._version import __version__
+from itaml.cli import bound, data, listing, run
+from itaml.errors import ItamlError
+
+app = typer.Typer(
+    help="Classifiers that keep learning new classes: iTAML and the methods it is compared with.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.command)
+app.command("list")(listing.command)
+app.command("bound")(bound.command)
+app.add_typer(data.app, name="data")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"itaml {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        code: Any = app(arguments, standalone_mode=False)
+    except ItamlError as error:
+        return _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped", 130)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:  # a full or read-only disk, a folder that may not be entered
+        return _fail(str(error), 1)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a wrong word on the command line
+            return _fail(error.format_message(), getattr(error, "exit_code", 2))
+        raise
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,44 @@
+"""Options that several commands share, and how their words are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from itaml.errors import UsageError
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
+DataRoot = Annotated[
+    Path | None,
+    typer.Option("--data-root", help="Folder of the data sets; else ITAML_DATA, else a cache folder of yours."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one setting of the method, such as lr=0.05. Repeatable."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads to use; all by default.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Precision = Annotated[str, typer.Option(help="auto, fp32 or bf16.")]
+
+
+def parse_split(text: str) -> tuple[int, ...]:
+    """Read `4,3,2,1`.
+
+    Raises:
+        UsageError: it is not a list of numbers.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"a split is a list of numbers such as 4,3,2,1, not {text!r}") from None
+
+
+def set_threads(threads: int | None) -> None:
+    """Set torch's threads, if the user asked for a number."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)

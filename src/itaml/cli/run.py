@@ -1,0 +1,144 @@
+"""`itaml run`: one method through one benchmark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from itaml.cli.options import DataRoot, Device, Json, Precision, Quiet, Set, Threads, parse_split, set_threads
+
+if TYPE_CHECKING:
+    from itaml.cli.progress import LearningProgress
+    from itaml.run.config import RunConfig
+
+
+def command(
+    benchmark: Annotated[str, typer.Argument(help="What to run on; `itaml list benchmarks` shows them.")],
+    method: Annotated[str, typer.Option("--method", "-m", help="What learns; `itaml list methods`.")] = "itaml",
+    preset: Annotated[str, typer.Option(help="The method's settings; `itaml list presets`.")] = "best",
+    seed: Annotated[int, typer.Option(help="Root of all random draws; the same seed repeats a run to the bit.")] = 0,
+    overrides: Set = None,
+    split: Annotated[str | None, typer.Option(help="Classes in each task, such as 4,3,2,1.")] = None,
+    order_seed: Annotated[int | None, typer.Option(help="Shuffle the classes with this seed; else in order.")] = None,
+    p: Annotated[int | None, typer.Option("-p", "--continuum", help="Samples a continuum, beside 1.")] = None,
+    validation: Annotated[
+        float, typer.Option(help="Evaluate on this share of the training data instead of test data, to choose settings.")
+    ] = 0.0,
+    out: Annotated[Path | None, typer.Option(help="Folder of this run; by default a folder in --runs.")] = None,
+    runs: Annotated[Path, typer.Option(help="Folder that runs are kept in.")] = Path("runs"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete a run that is there and start again.")] = False,
+    data_root: DataRoot = None,
+    image_size: Annotated[int | None, typer.Option(help="Side in pixels of pictures read from files.")] = None,
+    on_bad_image: Annotated[str, typer.Option(help="What to do with unreadable pictures: skip or fail.")] = "skip",
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="Save after an epoch when the last save is older than this.")
+    ] = 30.0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a benchmark task by task, and measure after each task what is remembered.
+
+    Everything about the run is kept in its folder: settings, checkpoint, events and result.json.
+    """
+    set_threads(threads)
+    from itaml.config import Compute, build, parse_overrides
+    from itaml.data.root import data_root as find_root
+    from itaml.run.config import default_folder, resolve
+
+    chosen = parse_overrides(overrides or [])
+    if order_seed is not None:
+        chosen["seeds.order"] = order_seed
+    config = resolve(
+        benchmark,
+        method=method,
+        preset=preset,
+        seed=seed,
+        overrides=chosen,
+        split=parse_split(split) if split is not None else None,
+        p=(1, p) if p not in (None, 1) else None if p is None else (1,),
+        validation=validation,
+        image_size=image_size,
+        on_bad_image=on_bad_image,
+        compute=build(Compute, {"device": device, "precision": precision}, what="option"),
+    )
+    folder = out or default_folder(config, runs)
+    options = {"data_root": find_root(data_root), "resume": resume, "force": force}
+    result = _go(config, folder, quiet=quiet or as_json, checkpoint_seconds=checkpoint_seconds, **options)
+    if as_json:
+        print(json.dumps({"folder": str(folder), **result}))
+    elif not quiet:
+        _print_final(result, folder, config)
+
+
+def _go(config: RunConfig, folder: Path, *, quiet: bool, **options: Any) -> dict[str, Any]:
+    from itaml.cli.progress import LearningProgress
+    from itaml.data.benchmarks import benchmark
+    from itaml.errors import InterruptedRunError
+    from itaml.run.experiment import run_experiment
+
+    tasks = len(config.split) if config.split else benchmark(config.benchmark).tasks
+    progress = LearningProgress(tasks, live=sys.stderr.isatty() and not quiet)
+    listeners = [] if quiet else [progress, _table(progress, max(config.p))]
+    with _polite_interrupt(progress, quiet=quiet) as stop, progress:
+        try:
+            return run_experiment(config, folder, listeners=listeners, stop=stop, **options)
+        except InterruptedRunError as error:
+            raise InterruptedRunError(f"{error}; it is saved in {folder}: repeat the command with --resume") from error
+
+
+def _table(progress: LearningProgress, p: int) -> Any:
+    """Return a listener that prints a row of the accuracy table after each task."""
+    from itaml.cli.tables import header, task_line
+    from itaml.events import Event, RunStarted, TaskDone
+
+    def listen(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            progress.tasks = progress.time.tasks = event.tasks
+            progress.say("accuracy in per cent on everything seen so far, after each task:")
+            progress.say(header(p))
+        elif isinstance(event, TaskDone):
+            progress.say(task_line(event.row, p))
+
+    return listen
+
+
+@contextmanager
+def _polite_interrupt(progress: LearningProgress, *, quiet: bool) -> Iterator[Any]:
+    """Let the first Ctrl-C end the run after the epoch under way; the second ends it at once."""
+    asked = False
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        if not quiet:
+            progress.say("stopping after this epoch; Ctrl-C again to stop at once")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_final(result: dict[str, Any], folder: Path, config: RunConfig) -> None:
+    from itaml.cli.tables import final_lines
+
+    name = f"{config.benchmark}, {config.method} ({config.preset}), seed {config.seed}"
+    print(f"\n{name}: after all {len(result['tasks'])} tasks, on {result['evaluated_on']}")
+    for line in final_lines(result, max(config.p)):
+        print(line)
+    print(f"\nthe run is in {folder}")

@@ -6,6 +6,8 @@ without adaptation, a continuum of one sample gets the plain arg-max over all cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -64,19 +66,28 @@ class TwoStage:
             raise DataError("nothing has been learned yet")
         if not len(images):
             raise DataError("there are no samples to predict")
-        scores = self.class_scores(images)
-        found = predict_tasks(self.task_scores(scores), continua)
-        tasks = found[continua]
+        classes, tasks, chances = self.decide(self.class_scores(images), continua, lambda rows: images[rows])
+        members = [(continua == number).nonzero().flatten() for number in range(int(continua.max()) + 1)]
+        return [
+            Prediction(classes[rows], int(tasks[rows[0]]), chances[rows], self.table.classes) for rows in members
+        ]
+
+    def decide(
+        self, scores: Tensor, continua: Tensor, read: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return each sample's class id (n,), task (n,) and chance of each class (n, columns), from its class scores.
+
+        Args:
+            scores: the generic model's (n, columns).
+            continua: number of each sample's continuum (n,), from 0 without gaps.
+            read: returns the pixels of some samples, for learners that adapt.
+        """
+        tasks = predict_tasks(self.task_scores(scores), continua)[continua]
         classes, inside = name_classes(
-            tasks, self.table, lambda rows, task: self.adapted_scores(images[rows], scores[rows], task)
+            tasks, self.table, lambda rows, task: self.adapted_scores(read(rows), scores[rows], task)
         )
         posterior = task_posterior(self.task_evidence(scores), continua)[continua]
-        chances = joint_probabilities(scores, inside, tasks, posterior, self.table).float()
-        members = [(continua == number).nonzero().flatten() for number in range(len(found))]
-        return [
-            Prediction(classes[rows], task, chances[rows], self.table.classes)
-            for rows, task in zip(members, found.tolist(), strict=True)
-        ]
+        return classes, tasks, joint_probabilities(scores, inside, tasks, posterior, self.table).float()
 
     def class_scores(self, images: Tensor) -> Tensor:
         """Return the generic model's score of each class seen (n, columns), on the CPU."""

@@ -53,4 +53,6 @@ def subtract(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> Weights
 
 def _mean(values: Sequence[Tensor]) -> Tensor:
     stacked = torch.stack(list(values))
-    return stacked.mean(0) if stacked.is_floating_point() else stacked.amax(0)
+    if not stacked.is_floating_point():
+        return stacked.amax(0)
+    return values[0] + (stacked - values[0]).mean(0)  # of equal values, exactly that value: a plain mean drifts

@@ -68,7 +68,7 @@ class TaskTable:
 
     @cached_property
     def _column_of_class(self) -> Tensor:
-        lookup = torch.full((max(self.classes, default=-1) + 1,), -1)
+        lookup = torch.full((max(self.classes, default=0) + 1,), -1)
         lookup[self.class_tensor] = torch.arange(len(self.classes))
         return lookup
 
@@ -79,7 +79,7 @@ class TaskTable:
             DataError: a class is not in the table.
         """
         inside = (labels >= 0) & (labels < len(self._column_of_class))
-        columns = torch.where(inside, self._column_of_class[labels.clamp(0, max(len(self._column_of_class) - 1, 0))], -1)
+        columns = torch.where(inside, self._column_of_class[labels.clamp(0, len(self._column_of_class) - 1)], -1)
         if len(columns) and int(columns.min()) < 0:
             stranger = labels[columns < 0][0].item()
             raise DataError(f"class {stranger} is in none of the {len(self)} tasks learned so far")

@@ -38,7 +38,7 @@ def fit_calibration(scores: Tensor, tasks: Tensor) -> Calibration:
     scale = scores.std().clamp_min(1e-12)
     gain = torch.full((count,), float(1 / scale), dtype=torch.float64, requires_grad=True)
     offset = torch.zeros(count, dtype=torch.float64, requires_grad=True)
-    weights = task_weights(tasks, count).double()
+    weights = task_weights(tasks, count, dtype=torch.float64)
     optimizer = torch.optim.LBFGS([gain, offset], max_iter=200, line_search_fn="strong_wolfe", tolerance_grad=1e-9)
 
     def objective() -> Tensor:

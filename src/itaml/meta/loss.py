@@ -20,9 +20,7 @@ Loss = Literal["bce", "ce"]
 Negatives = Literal["own", "seen"]
 
 
-def sample_losses(
-    logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss, negatives: Negatives
-) -> Tensor:
+def sample_losses(logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss, negatives: Negatives) -> Tensor:
     """Return the loss of each sample (n,).
 
     Args:
@@ -47,15 +45,15 @@ def sample_losses(
     return each.mean(1)
 
 
-def task_weights(tasks: Tensor, count: int) -> Tensor:
+def task_weights(tasks: Tensor, count: int, *, dtype: torch.dtype) -> Tensor:
     """Return each sample's weight (n,) in the mean over `count` tasks of the mean over a task's samples.
 
     A task without samples contributes nothing and still counts: its inner loop leaves it at the base.
     """
     present = torch.bincount(tasks, minlength=count)
-    return 1 / (count * present[tasks])
+    return 1 / (count * present[tasks]).to(dtype)
 
 
 def task_mean(losses: Tensor, tasks: Tensor, count: int) -> Tensor:
     """Return the mean over tasks of the mean over each task's samples."""
-    return (losses * task_weights(tasks, count).to(losses.dtype)).sum()
+    return (losses * task_weights(tasks, count, dtype=losses.dtype)).sum()

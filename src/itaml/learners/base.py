@@ -32,6 +32,7 @@ from itaml.learners.optim import make_optimizer, rate_factor
 from itaml.learners.settings import SgdSettings
 from itaml.learners.two_stage import TwoStage
 from itaml.memory.store import Memory
+from itaml.meta.inner import laid_out
 from itaml.meta.loss import sample_losses
 from itaml.models.classifier import Classifier
 from itaml.models.table import TaskTable
@@ -123,9 +124,7 @@ class SgdLearner(TwoStage):
     def optimizer(self) -> Optimizer:
         """Return the optimiser of a task."""
         s = self.settings
-        return make_optimizer(
-            s.optimizer, self.trainable(), lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay
-        )
+        return make_optimizer(s.optimizer, self.trainable(), lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay)
 
     def trainable(self) -> list[Any]:
         """Return the parameters, or groups of them, that a task trains."""
@@ -161,7 +160,9 @@ class SgdLearner(TwoStage):
         if self._saved_optimizer is not None:
             _restore_optimizer(optimizer, self._saved_optimizer)
             self._saved_optimizer = None
-        started = TaskStarted(task.index, tuple(map(str, task.classes)), len(images), self.progress.epoch, self.settings.epochs)
+        started = TaskStarted(
+            task.index, tuple(map(str, task.classes)), len(images), self.progress.epoch, self.settings.epochs
+        )
         self.listen(started)
         self.active_optimizer: Optimizer | None = optimizer
         for epoch in range(self.progress.epoch, self.settings.epochs):
@@ -284,6 +285,10 @@ def _optimizer_state(optimizer: Optimizer) -> State:
 
 
 def _restore_optimizer(optimizer: Optimizer, state: State) -> None:
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     whole = optimizer.state_dict()
-    whole["state"] = {int(index): dict(values) for index, values in state.items()}
+    whole["state"] = {
+        int(index): {key: laid_out(value, parameters[int(index)]) for key, value in values.items()}
+        for index, values in state.items()
+    }
     optimizer.load_state_dict(whole)

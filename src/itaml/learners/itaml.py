@@ -34,7 +34,7 @@ from itaml.learners.base import Batch, SgdLearner
 from itaml.learners.optim import make_optimizer
 from itaml.learners.settings import Count, SgdSettings
 from itaml.meta.eta import eta
-from itaml.meta.fused import decay_own_rows, fused_loss
+from itaml.meta.fused import decay_own_rows, fused_loss, present_share
 from itaml.meta.inner import InnerLoop, micro_batches
 from itaml.meta.outer import meta_step, released_step
 from itaml.storage import State
@@ -98,6 +98,10 @@ class ITAML(SgdLearner):
         optimizer.zero_grad()
         loss = fused_loss(self.forward(batch.images), batch.targets, self.table, loss=s.loss, negatives=s.negatives)
         loss.backward()  # type: ignore[no-untyped-call]
+        if s.weight_decay:
+            share = present_share(batch.targets, self.table)
+            for group, decay in zip(optimizer.param_groups, self._decays(), strict=True):
+                group["weight_decay"] = share * decay
         if s.negatives == "own":
             decay_own_rows(self.model.head, batch.targets, weight_decay=s.weight_decay)
         self.clip_gradients()
@@ -126,6 +130,7 @@ class ITAML(SgdLearner):
                 negatives=s.negatives,
                 shared_state=released,
                 whole_head=released,
+                clip=s.clip,
                 autocast=self.autocast,
             )
         self._loop.make_optimizer = lambda tensors: make_optimizer(
@@ -139,12 +144,15 @@ class ITAML(SgdLearner):
 
     def trainable(self) -> list[object]:
         """Return two groups, because with `own` negatives the head's decay is added by hand (see `meta.fused`)."""
-        head = list(self.model.head.parameters())
-        decay = 0.0 if self.settings.negatives == "own" else self.settings.weight_decay
+        parts = (self.model.backbone, self.model.head)
         return [
-            {"params": list(self.model.backbone.parameters())},
-            {"params": head, "weight_decay": decay},
+            {"params": list(part.parameters()), "weight_decay": decay}
+            for part, decay in zip(parts, self._decays(), strict=True)
         ]
+
+    def _decays(self) -> tuple[float, float]:
+        s = self.settings
+        return s.weight_decay, 0.0 if s.negatives == "own" else s.weight_decay
 
     def extra_state(self) -> State:
         """Return the inner loops' optimiser state."""

@@ -5,6 +5,7 @@ and mean(g_i) is the gradient of the mean over tasks of the mean loss of each ta
 it for all tasks at once.
 
 * Exact (to rounding) for SGD, with weight decay, with tasks absent from the batch; with momentum while no task is absent.
+  Weight decay is the part of an inner loop that its loss does not hold; see the two functions for it below.
 * Not the same as the loop for adaptive optimisers, which here see the mean gradient and not each task's own, and for
   batch normalisation in training mode, which here normalises the mini-batch as a whole.
 """
@@ -19,12 +20,19 @@ from itaml.models.classifier import GrowingHead
 from itaml.models.table import TaskTable
 
 
-def fused_loss(
-    logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss, negatives: Negatives
-) -> Tensor:
+def fused_loss(logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss, negatives: Negatives) -> Tensor:
     """Return the loss whose gradient is the mean of the tasks' own gradients."""
     losses = sample_losses(logits, targets, table, loss=loss, negatives=negatives)
     return task_mean(losses, table.task_of_column.to(targets.device)[targets], len(table))
+
+
+def present_share(targets: Tensor, table: TaskTable) -> float:
+    """Return the share of tasks with samples in the batch, which is what weight decay is multiplied by.
+
+    The loop of a task with samples decays its weights, the loop of an absent one leaves them at the base, and the outer
+    step takes the mean.
+    """
+    return float(len(table.task_of_column.to(targets.device)[targets].unique()) / len(table))
 
 
 def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -> None:

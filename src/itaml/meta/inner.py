@@ -29,7 +29,7 @@ from itaml.models.classifier import Classifier
 from itaml.models.table import TaskTable
 from itaml.params import Weights
 
-MakeOptimizer = Callable[[list[Tensor]], Optimizer]
+MakeOptimizer = Callable[[list[Any]], Optimizer]  # from tensors, or groups of them
 HEAD = ("head.weight", "head.bias")
 
 
@@ -60,6 +60,7 @@ class InnerLoop:
         negatives: see `meta.loss`; with `own`, task i's loop changes {theta, phi_i} and no other row of the head.
         shared_state: let each loop go on with the optimiser state and statistics the last one left.
         whole_head: let the optimiser see the whole head even with `own` negatives (as the released code does).
+        clip: largest norm of a step's gradient; 0 is no limit.
         autocast: context to compute the forward pass in.
     """
 
@@ -73,6 +74,7 @@ class InnerLoop:
         negatives: Negatives,
         shared_state: bool = False,
         whole_head: bool = False,
+        clip: float = 0.0,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.model = model
@@ -82,6 +84,7 @@ class InnerLoop:
         self.negatives: Negatives = negatives
         self.shared_state = shared_state
         self.whole_head = whole_head or negatives == "seen"
+        self.clip = clip
         self.autocast = autocast
         self.state: dict[str, dict[str, Any]] = {}  # parameter -> optimiser state at the base
         self.last_losses: list[Tensor] = []
@@ -93,10 +96,7 @@ class InnerLoop:
         if not len(batch.targets):
             return params.copy(base)
         leaves = self._leaves(base, batch.task)
-        optimizer = self.make_optimizer(list(leaves.values()))
-        for name, leaf in leaves.items():
-            if name in self.state:
-                optimizer.state[leaf] = _copy_state(self.state[name])
+        optimizer = self._optimizer(leaves)
         buffers = params.snapshot_buffers(self.model)
         for step in range(self.steps):
             optimizer.zero_grad()
@@ -104,6 +104,8 @@ class InnerLoop:
             if step == 0:
                 self.last_losses.append(loss.detach())
             loss.backward()  # type: ignore[no-untyped-call]
+            if self.clip:
+                nn.utils.clip_grad_norm_(leaves.values(), self.clip)
             optimizer.step()
         states = {name: _copy_state(optimizer.state[leaf]) for name, leaf in leaves.items()}
         if self.shared_state:
@@ -124,6 +126,20 @@ class InnerLoop:
         loss = float(torch.stack(self.last_losses).mean()) if self.last_losses else 0.0
         self._states, self._buffers, self.last_losses = [], [], []
         return loss
+
+    def _optimizer(self, leaves: dict[str, Tensor]) -> Optimizer:
+        """Return an optimiser that goes on from the state at the base.
+
+        Leaves without a state yet, such as the rows of a task met for the first time, are a group of their own: the
+        single-kernel optimisers want the tensors of a group to be all of one age.
+        """
+        known = [leaf for name, leaf in leaves.items() if name in self.state]
+        fresh = [leaf for name, leaf in leaves.items() if name not in self.state]
+        optimizer = self.make_optimizer([{"params": group} for group in (known, fresh) if group])
+        for name, leaf in leaves.items():
+            if name in self.state:
+                optimizer.state[leaf] = {key: laid_out(value, leaf) for key, value in self.state[name].items()}
+        return optimizer
 
     def _rows(self, name: str, task: int) -> str:
         return name if self.whole_head else f"{name}[{task}]"
@@ -172,6 +188,16 @@ class _normalized_alone:  # noqa: N801 (a context manager used as a function)
     def __exit__(self, *_: object) -> None:
         for layer in self.layers:
             layer.train()
+
+
+def laid_out(value: Any, like: Tensor) -> Any:
+    """Copy a value of an optimiser's state, in the memory layout of its parameter.
+
+    Single-kernel optimisers walk both in memory order, and a state that was saved comes back contiguous.
+    """
+    if isinstance(value, Tensor) and value.shape == like.shape:
+        return torch.empty_like(like, dtype=value.dtype, requires_grad=False).copy_(value)
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 def _copy_state(state: dict[str, Any]) -> dict[str, Any]:

@@ -55,3 +55,25 @@ class SgdSettings(Settings):
         if self.memory == 0 and self.task_score == "calibrated":
             raise ValueError("calibrated task scores need exemplars: set memory, or another task_score")
         return self
+
+
+class NoMemorySettings(SgdSettings):
+    """Settings of a method that keeps no exemplars: `memory` is not used, and neither is what needs exemplars."""
+
+    memory: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _without_exemplars(self) -> Self:
+        if self.adapt_steps or self.task_score == "calibrated":
+            raise ValueError("this method keeps no exemplars, which adapt_steps and task_score=calibrated need")
+        return self
+
+
+class MemorySettings(SgdSettings):
+    """Settings of a method that cannot do without exemplars."""
+
+    @model_validator(mode="after")
+    def _with_exemplars(self) -> Self:
+        if self.memory == 0:
+            raise ValueError("this method rehearses exemplars: memory must be at least one picture a class, not 0")
+        return self

@@ -1,0 +1,113 @@
+"""GEM: gradient episodic memory (Lopez-Paz and Ranzato, NeurIPS 2017).
+
+| symbol   | here                                                                                       |
+|----------|--------------------------------------------------------------------------------------------|
+| M_k      | the exemplars of task k                                                                    |
+| g        | gradient of the batch's loss                                                               |
+| g_k, G   | gradients of the losses of the memories, one row for each earlier task                     |
+| g~       | the gradient nearest to g that raises no memory's loss, to first order                     |
+| v        | the dual's variables, one a memory                                                         |
+| gamma    | `margin`, added to v, which favours the memories                                           |
+
+Differences from the paper:
+
+* The memory is the budget that all learners here have, shared equally by all classes and chosen at random; the paper keeps the
+  last pictures of each task and gives a task its share from the start.
+* The paper tells the task at test time and trains its columns only; here the loss runs over all classes seen.
+* The paper looks at whole memories in every step; `memory_batch` looks at a random part of each.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from scipy.optimize import nnls
+from torch import Tensor
+from torch.optim import Optimizer
+
+from itaml.data.images import ImageSet
+from itaml.data.stream import Task
+from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.settings import MemorySettings
+
+
+class GEMSettings(MemorySettings):
+    """Settings of GEM."""
+
+    margin: Annotated[float, Field(ge=0)] = 0.5  # gamma
+    memory_batch: Annotated[int, Field(ge=0)] = 0  # pictures of each memory a step; 0 is all
+
+
+class GEM(SgdLearner):
+    """Step along the gradient that is nearest to the new data's and does not raise the loss of any memory."""
+
+    Settings: ClassVar[type[GEMSettings]] = GEMSettings
+    settings: GEMSettings
+    _memories: list[Batch]
+
+    def training_set(self, task: Task) -> ImageSet:
+        """Return the new data alone: memories take part as constraints, never as training data."""
+        images = self.memory.exemplars()
+        self._memories = []
+        if images is not None:
+            for classes in self.table.tasks:
+                part = self.memory.exemplars([c for c in classes if c not in task.classes])
+                if part is not None:
+                    self._memories.append(self.make_batch(*part.load()))
+        return task.train
+
+    def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
+        """Step along g~ (Algorithm 1)."""
+        memories = [self._gradient(self._part(memory))[0] for memory in self._memories]  # g_k
+        gradient, loss = self._gradient(batch)
+        if memories:
+            gradient = project(gradient, torch.stack(memories), margin=self.settings.margin)
+        optimizer.zero_grad()
+        self._write(gradient)
+        self.clip_gradients()
+        optimizer.step()
+        return loss
+
+    def _part(self, memory: Batch) -> Batch:
+        """Return a random part of a memory, drawn from the generator that the epoch is seeded with."""
+        most = self.settings.memory_batch
+        if not most or most >= len(memory.targets):
+            return memory
+        chosen = torch.randperm(len(memory.targets))[:most].to(memory.targets.device)
+        return Batch(memory.images[chosen], memory.targets[chosen], memory.tasks[chosen])
+
+    def _gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the gradient of a batch's loss, as one vector, and the loss."""
+        self.model.zero_grad()
+        loss = self.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.model.parameters()]
+        return torch.cat([part.flatten() for part in parts]), loss.detach()
+
+    def _write(self, gradient: Tensor) -> None:
+        parameters = list(self.model.parameters())
+        for parameter, part in zip(parameters, gradient.split([p.numel() for p in parameters]), strict=True):
+            parameter.grad = part.reshape(parameter.shape).clone()
+
+
+def project(gradient: Tensor, memories: Tensor, *, margin: float = 0.0) -> Tensor:
+    """Return the vector g~ nearest to `gradient` (d,) whose product with no row of `memories` (k, d) is negative.
+
+    The dual (eq. 11) is min over v >= 0 of |G' v + g|**2 / 2: a least-squares problem with non-negative variables, which has the
+    size of the number of memories after a Cholesky factorisation of G G'. The margin is added to v.
+    """
+    products = memories @ gradient
+    if bool((products >= 0).all()):
+        return gradient  # the constraints hold already
+    # Rows of unit length (v scales along), so that the small ridge means the same for every memory.
+    lengths = memories.double().norm(dim=1).clamp_min(1e-30)
+    rows = memories.double() / lengths[:, None]
+    gram = (rows @ rows.T).cpu().numpy() + 1e-9 * np.eye(len(rows))
+    linear = (rows @ gradient.double()).cpu().numpy()
+    factor = np.linalg.cholesky(gram).T  # R with R' R = G G'
+    v, _ = nnls(factor, -np.linalg.solve(factor.T, linear))
+    v = torch.from_numpy(v).to(lengths.device) + margin * lengths
+    return (gradient.double() + rows.T @ v).to(gradient.dtype)

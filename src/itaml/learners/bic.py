@@ -11,8 +11,8 @@
 
 Differences from the paper:
 
-* alpha and beta are the optimum of stage 2's convex problem, found by L-BFGS in double precision with a pull of 1e-3 towards
-  (1, 0), which keeps them finite when the validation pictures are told apart perfectly; the paper takes steps of SGD.
+* alpha and beta are the optimum of stage 2's convex problem, found by L-BFGS in double precision with a pull of 1e-3
+  towards (1, 0), which keeps them finite when the validation pictures are told apart perfectly; the paper takes steps of SGD.
 * Corrections of earlier tasks are kept, and applied to both networks in stage 1; the paper does not say.
 * Pictures held for validation are never trained on, in the task they come with or later.
 """
@@ -147,7 +147,7 @@ class BiC(DistillingLearner):
 
 
 def fit_bias(scores: Tensor, targets: Tensor, new: slice) -> tuple[float, float]:
-    """Return the alpha and beta of the columns `new` with the least cross-entropy (eq. 5), slightly pulled to (1, 0)."""
+    """Return the alpha and beta of the columns `new` with the least cross-entropy (eq. 5), slightly pulled."""
     scores = scores.double()
     pair = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
     start = pair.detach().clone()
@@ -163,6 +163,6 @@ def fit_bias(scores: Tensor, targets: Tensor, new: slice) -> tuple[float, float]
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    optimizer.step(objective)
+    optimizer.step(objective)  # type: ignore[no-untyped-call]
     alpha, beta = pair.detach().tolist()
     return alpha, beta

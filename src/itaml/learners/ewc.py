@@ -31,7 +31,7 @@ class EWCSettings(ImportanceSettings):
     """Settings of EWC."""
 
     strength: Annotated[float, Field(ge=0)] = 5000.0  # lambda
-    fisher: Literal["exact", "sampled", "empirical"] = "exact"
+    fisher: Literal["exact", "sampled", "empirical"] = "sampled"
     fisher_samples: Annotated[int, Field(ge=0)] = 500  # images a task; 0 is all
 
 

@@ -5,8 +5,8 @@
 | theta  | the backbone, trained in the first task only                    |
 | w_y    | the head's row of class y, trained in the task that y is in only |
 
-Differences from the paper: the loss is softmax cross-entropy over the columns of all classes seen, in which the fixed old
-rows take part as constants; the paper trains sigmoid outputs. `loss="bce"` is the paper's.
+Differences from the paper: the loss is softmax cross-entropy over the columns of all classes seen, in which the fixed
+old rows take part as constants; the paper trains sigmoid outputs. `loss="bce"` is the paper's.
 """
 
 from __future__ import annotations

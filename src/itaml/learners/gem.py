@@ -11,8 +11,8 @@
 
 Differences from the paper:
 
-* The memory is the budget that all learners here have, shared equally by all classes and chosen at random; the paper keeps the
-  last pictures of each task and gives a task its share from the start.
+* The memory is the budget that all learners here have, shared equally by all classes and chosen at random; the paper
+  keeps the last pictures of each task and gives a task its share from the start.
 * The paper tells the task at test time and trains its columns only; here the loss runs over all classes seen.
 * The paper looks at whole memories in every step; `memory_batch` looks at a random part of each.
 """
@@ -89,15 +89,16 @@ class GEM(SgdLearner):
 
     def _write(self, gradient: Tensor) -> None:
         parameters = list(self.model.parameters())
-        for parameter, part in zip(parameters, gradient.split([p.numel() for p in parameters]), strict=True):
+        parts = torch.split(gradient, [p.numel() for p in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
             parameter.grad = part.reshape(parameter.shape).clone()
 
 
 def project(gradient: Tensor, memories: Tensor, *, margin: float = 0.0) -> Tensor:
     """Return the vector g~ nearest to `gradient` (d,) whose product with no row of `memories` (k, d) is negative.
 
-    The dual (eq. 11) is min over v >= 0 of |G' v + g|**2 / 2: a least-squares problem with non-negative variables, which has the
-    size of the number of memories after a Cholesky factorisation of G G'. The margin is added to v.
+    The dual (eq. 11) is min over v >= 0 of |G' v + g|**2 / 2: a least-squares problem with non-negative variables,
+    which has the size of the number of memories after a Cholesky factorisation of G G'. The margin is added to v.
     """
     products = memories @ gradient
     if bool((products >= 0).all()):
@@ -108,6 +109,6 @@ def project(gradient: Tensor, memories: Tensor, *, margin: float = 0.0) -> Tenso
     gram = (rows @ rows.T).cpu().numpy() + 1e-9 * np.eye(len(rows))
     linear = (rows @ gradient.double()).cpu().numpy()
     factor = np.linalg.cholesky(gram).T  # R with R' R = G G'
-    v, _ = nnls(factor, -np.linalg.solve(factor.T, linear))
-    v = torch.from_numpy(v).to(lengths.device) + margin * lengths
+    dual, _ = nnls(factor, -np.linalg.solve(factor.T, linear))
+    v = torch.as_tensor(dual, device=rows.device) + margin * lengths
     return (gradient.double() + rows.T @ v).to(gradient.dtype)

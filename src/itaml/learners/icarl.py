@@ -9,9 +9,9 @@
 | q_y      | the same of the teacher, the network before the task                                  |
 | K, m     | `memory`, and the share of it that each class has                                     |
 
-Differences from the paper: the loss is the mean over columns of the paper's sum, as in the authors' code, so that a rate fits
-tasks of any size. Shares of exemplars differ by at most one. While a task is under way its new classes have no exemplars:
-they are not named, and before any exemplars the network itself answers.
+Differences from the paper: the loss is the mean over columns instead of their sum, so that a rate fits
+tasks of any size. Shares of exemplars differ by at most one. While a task is under way its new classes have no
+exemplars: they are not named, and before any exemplars the network itself answers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ICaRL(DistillingLearner):
         return -torch.cdist(F.normalize(self.features(images), dim=1), means)
 
     def means(self) -> Tensor | None:
-        """Return mu of each column (columns, d), computed once after learning; infinite for a class without exemplars."""
+        """Return mu of each column (columns, d), computed once; infinite for a class without exemplars."""
         if self._means is None and len(self.memory):
             rows = []
             for class_id in self.table.classes:

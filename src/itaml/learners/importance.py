@@ -129,7 +129,7 @@ def mean_over_samples(
 
     each = vmap(grad(scalar), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(value) for name, value in weights.items()}
-    for some, numbers in zip(images.split(CHUNK), targets.split(CHUNK), strict=True):
+    for some, numbers in zip(torch.split(images, CHUNK), torch.split(targets, CHUNK), strict=True):
         for name, value in each(weights, some, numbers).items():
             total[name] += size(value).sum(0)
     return {name: value / len(images) for name, value in total.items()}
@@ -142,13 +142,13 @@ def fisher(model: Classifier, images: Tensor, targets: Tensor, *, labels: str) -
         model: in evaluation mode.
         images: pixels (n, c, h, w).
         targets: right columns (n,), which only `empirical` looks at.
-        labels: `exact`, the expectation over y ~ p(y | x), at the cost of a pass for each column; `sampled`, one y drawn
-            from p(y | x) a sample with torch's global generator; `empirical`, the right y.
+        labels: `exact`, the expectation over y ~ p(y | x), at the cost of a pass for each column; `sampled`, one y
+            drawn from p(y | x) a sample with torch's global generator; `empirical`, the right y.
     """
     if labels == "empirical":
         return mean_over_samples(model, images, targets, output=_log_likelihood, size=torch.square)
     with torch.no_grad():
-        chances = torch.cat([model(part) for part in images.split(500)]).float().softmax(1)  # (n, columns)
+        chances = torch.cat([model(part) for part in torch.split(images, 500)]).float().softmax(1)  # (n, columns)
     if labels == "sampled":
         drawn = torch.multinomial(chances, 1).flatten()
         return mean_over_samples(model, images, drawn, output=_log_likelihood, size=torch.square)

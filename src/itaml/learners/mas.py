@@ -7,8 +7,8 @@
 | Omega        | the importance of the only anchor                                |
 | lambda       | `strength`                                                       |
 
-Differences from the paper: the importance of a task is measured on `samples` of its training images, without labels; the paper
-may use any images. Importances of tasks are added up, as in the paper.
+Differences from the paper: the importance of a task is measured on `samples` of its training images, without labels;
+the paper may use any images. Importances of tasks are added up, as in the paper.
 """
 
 from __future__ import annotations

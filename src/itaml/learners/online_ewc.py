@@ -7,8 +7,8 @@
 | F*_(i-1)      | the importance of the only anchor                         |
 | theta*_(i-1)  | its weights, those after the latest task                  |
 
-Differences from the paper: only its consolidation step is used, without the active column; the penalty has the factor lambda
-of EWC, which the paper leaves out; F as in `ewc`.
+Differences from the paper: only its consolidation step is used, without the active column; the penalty has the factor
+lambda of EWC, which the paper leaves out; F as in `ewc`.
 """
 
 from __future__ import annotations

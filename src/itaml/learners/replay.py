@@ -7,8 +7,8 @@
 
 A task is trained on the union of D(t) and M(t-1), which is what `SgdLearner` does when nothing is overridden.
 
-Differences from the literature: `sampling="union"` draws mini-batches from the union, so that old tasks are as rare in a
-batch as their exemplars are in the union; `sampling="balanced"` draws the same number of samples of every task, the
+Differences from the literature: `sampling="union"` draws mini-batches from the union, so that old tasks are as rare in
+a batch as their exemplars are in the union; `sampling="balanced"` draws the same number of samples of every task, the
 plain opponent that any method with a memory has to beat.
 """
 

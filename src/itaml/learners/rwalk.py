@@ -48,7 +48,7 @@ class RWalk(ImportanceLearner):
     """EWC++ and path scores together."""
 
     Settings: ClassVar[type[SgdSettings]] = RWalkSettings
-    settings: RWalkSettings  # type: ignore[assignment]
+    settings: RWalkSettings
     uses_memory: ClassVar[bool] = True
     walk: dict[str, Weights]  # fisher, score (of this task), averaged (of former ones), fall and origin of the interval
     steps = 0  # of the interval under way
@@ -84,7 +84,7 @@ class RWalk(ImportanceLearner):
             self._score()
 
     def _score(self) -> None:
-        """Add the interval's fall of the loss for its step of KL-divergence to the scores (eq. 8), and begin another."""
+        """Add to the scores the interval's fall of the loss for its step of KL-divergence, and begin another."""
         walk, here = self.walk, params.snapshot(self.model)
         step = params.subtract(here, walk["origin"])
         for k, score in walk["score"].items():

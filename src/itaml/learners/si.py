@@ -8,8 +8,8 @@
 | Omega        | the importance of the only anchor                                                 |
 | c            | `strength`                                                                        |
 
-Differences from the paper: the paper resets the optimiser's state between tasks, and so does every learner here. An omega
-below zero (the weight moved against the loss) counts as zero, so that no weight is pushed away from its anchor.
+Differences from the paper: the paper resets the optimiser's state between tasks, and so does every learner here. An
+omega below zero (the weight moved against the loss) counts as zero, so that no weight is pushed away from its anchor.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@
 Differences from the paper:
 
 * alpha and beta are the optimum of stage 2's convex problem, found by L-BFGS in double precision with a pull of 1e-3
-  towards (1, 0), which keeps them finite when the validation pictures are told apart perfectly; the paper takes steps of SGD.
+  towards (1, 0), which keeps them finite when the validation pictures are told apart perfectly; the paper
+  takes steps of SGD.
 * Corrections of earlier tasks are kept, and applied to both networks in stage 1; the paper does not say.
 * Pictures held for validation are never trained on, in the task they come with or later.
 """

@@ -111,4 +111,5 @@ def project(gradient: Tensor, memories: Tensor, *, margin: float = 0.0) -> Tenso
     factor = np.linalg.cholesky(gram).T  # R with R' R = G G'
     dual, _ = nnls(factor, -np.linalg.solve(factor.T, linear))
     v = torch.as_tensor(dual, device=rows.device) + margin * lengths
-    return (gradient.double() + rows.T @ v).to(gradient.dtype)
+    nearest: Tensor = gradient.double() + rows.T @ v  # g~ = G' v + g
+    return nearest.to(gradient.dtype)

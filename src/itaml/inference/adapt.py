@@ -57,8 +57,10 @@ def adapt(
     if model.training:
         raise AssertionError("adaptation must not see a model in training mode: its batch-norm statistics would move")
     order = torch.randperm(len(targets), generator=generator)
-    held = order[: len(order) // GUARD_SHARE] if guard else order[:0]
+    held = order[: max(1, len(order) // GUARD_SHARE)] if guard else order[:0]
     pool = order[len(held) :]
+    if not len(pool):
+        return {}  # one exemplar cannot both teach and judge
     moving = {k: v.requires_grad_() for k, v in params.snapshot(model).items() if scope == "all" or k in HEAD}
     inputs = images if scope == "all" else _features(model, images)
 

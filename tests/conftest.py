@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import settings
 
 from itaml.data.stream import TaskStream
 from support import synthetic_stream
+
+settings.register_profile("itaml", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.load_profile("itaml")
 
 
 @pytest.fixture(scope="session", autouse=True)

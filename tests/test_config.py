@@ -1,0 +1,129 @@
+"""Settings: checked by name and type, presets, overrides; errors are one line and name the thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from itaml.config import Seeds, build, load_preset, parse_overrides, preset_summary, presets
+from itaml.errors import SettingsError, UnknownNameError
+from itaml.learners.itaml import ITAMLSettings
+
+
+def test_settings_are_frozen() -> None:
+    settings = ITAMLSettings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.lr = 1.0  # type: ignore[misc]
+
+
+def test_an_unknown_setting_offers_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"^no setting 'epoch'; did you mean 'epochs'\?$"):
+        build(ITAMLSettings, {"epoch": 3})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"epochs": 0}, ["epochs", "greater than or equal to 1", "0"]),
+        ({"lr": -1.0}, ["lr", "greater than 0", "-1.0"]),
+        ({"lr": "fast"}, ["lr", "number", "'fast'"]),
+        ({"lr": float("nan")}, ["lr", "finite"]),
+        ({"momentum": 1.0}, ["momentum", "less than 1"]),
+        ({"loss": "mse"}, ["loss", "'bce' or 'ce'", "'mse'"]),
+        ({"memory": -1}, ["memory", "-1"]),
+        ({"engine": "fused", "inner_steps": 2}, ["engine=fused", "inner_steps=1"]),
+        ({"engine": "fused", "update": "released"}, ["engine=fused", "update=paper"]),
+        ({"memory": 0, "adapt_steps": 1}, ["memory", "adapt_steps=0"]),
+        ({"memory": 0, "task_score": "calibrated"}, ["memory", "task_score"]),
+    ],
+)
+def test_an_impossible_value_is_one_line_that_names_it(values: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        build(ITAMLSettings, values)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(word in message for word in words)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("lr=0.5", 0.5),
+        ("epochs=3", 3),
+        ("adapt_guard=false", False),
+        ("milestones=5,10", [5, 10]),
+        ("milestones=[5, 10]", [5, 10]),
+        ("loss = ce", "ce"),
+        ("augment=crop-flip", "crop-flip"),
+        ("horizon=open", "open"),
+        ("x=a=b", "a=b"),
+    ],
+)
+def test_overrides_are_read_as_values(word: str, value: object) -> None:
+    assert list(parse_overrides([word]).values()) == [value]
+
+
+@pytest.mark.parametrize("word", ["epochs", "=3", " = 3"])
+def test_an_override_without_a_key_or_a_value_is_refused(word: str) -> None:
+    with pytest.raises(SettingsError, match="key=value"):
+        parse_overrides([word])
+
+
+def test_the_last_override_wins() -> None:
+    assert parse_overrides(["lr=1", "lr=2"]) == {"lr": 2}
+
+
+def test_seeds_follow_the_root_and_classes_keep_their_order() -> None:
+    assert Seeds.of(7).model_dump() == {
+        "init": 7,
+        "batches": 7,
+        "augment": 7,
+        "memory": 7,
+        "adapt": 7,
+        "continua": 7,
+        "order": None,
+    }
+    assert Seeds.of(7, memory=1, order=2).model_dump(include={"init", "memory", "order"}) == {
+        "init": 7,
+        "memory": 1,
+        "order": 2,
+    }
+
+
+def test_presets_are_listed_with_the_default_first_and_each_says_what_it_is() -> None:
+    names = presets("itaml")
+    assert names[0] == "best"
+    assert set(names) >= {"best", "paper", "released"}
+    assert all(len(preset_summary("itaml", name)) > 20 for name in names)
+
+
+def test_an_unknown_preset_offers_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"no preset for itaml 'papper'; did you mean 'paper'\?"):
+        load_preset("itaml", "papper", benchmark="digits")
+
+
+def test_a_plug_in_without_presets_runs_with_its_defaults_and_nothing_else() -> None:
+    assert load_preset("no-such-method", "best", benchmark="digits") == {}
+    with pytest.raises(UnknownNameError):
+        load_preset("no-such-method", "paper", benchmark="digits")
+
+
+def test_the_literal_presets_say_what_the_paper_and_the_released_code_do() -> None:
+    paper = load_preset("itaml", "paper", benchmark="digits")
+    literal = {"update": "paper", "loss": "bce", "negatives": "own", "task_score": "max-logit", "adapt_steps": 1}
+    assert literal.items() <= paper.items()
+    released = load_preset("itaml", "released", benchmark="digits")
+    assert {"update": "released", "selection": "first", "adapt_optimizer": "adam"}.items() <= released.items()
+    for name in presets("itaml"):
+        for benchmark in ("digits", "mnist-5", "cifar100-10", "folder:somewhere"):
+            assert build(ITAMLSettings, load_preset("itaml", name, benchmark=benchmark))
+
+
+def test_a_benchmarks_table_overrides_its_familys_and_that_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"lr": 1, "epochs": 1, "beta": 1, "cifar100": {"lr": 2, "epochs": 2}, "cifar100-10": {"lr": 3}}
+    monkeypatch.setattr("itaml.config._read", lambda method, preset: table)
+    assert load_preset("m", "p", benchmark="cifar100-10") == {"lr": 3, "epochs": 2, "beta": 1}
+    assert load_preset("m", "p", benchmark="cifar100-5") == {"lr": 2, "epochs": 2, "beta": 1}
+    assert load_preset("m", "p", benchmark="digits") == {"lr": 1, "epochs": 1, "beta": 1}

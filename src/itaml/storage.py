@@ -52,11 +52,12 @@ def load_state(path: Path, *, kind: str) -> State:
     if metadata.get("itaml") != kind:
         found = metadata.get("itaml", "a file of another program")
         raise CheckpointError(f"{path} is not a {kind} of itaml but {found}; it was left as it is")
-    if int(metadata["format"]) > FORMAT:
-        raise CheckpointError(f"{path} has format {metadata['format']}, newer than {FORMAT}: a newer itaml is needed")
-    if metadata.get("sha256") != _digest(metadata["body"], tensors):
+    number, body = metadata.get("format", ""), metadata.get("body", "")
+    if number.isdecimal() and int(number) > FORMAT:
+        raise CheckpointError(f"{path} has format {number}, newer than {FORMAT}: a newer itaml is needed")
+    if not number.isdecimal() or metadata.get("sha256") != _digest(body, tensors):
         raise CheckpointError(f"{path} is damaged: its checksum does not fit; delete it to start afresh")
-    state: State = _fill(json.loads(metadata["body"]), tensors)
+    state: State = _fill(json.loads(body), tensors)
     return state
 
 
@@ -94,6 +95,8 @@ def _sync_folder(folder: Path) -> None:
 def _strip(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Return `value` with its tensors replaced by their keys, and collect them."""
     if isinstance(value, Tensor):
+        while path in tensors:  # "a/b" and "b" inside "a" are different places
+            path += "'"
         tensors[path] = value.detach().cpu().contiguous().clone()
         return {_KEY: path}
     if isinstance(value, Mapping):

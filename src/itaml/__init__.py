@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from itaml.inference.bound import continuum_size, task_accuracy
     from itaml.learners.contract import Learner, Prediction
     from itaml.learners.itaml import ITAML, ITAMLSettings
+    from itaml.library.library import Library
     from itaml.memory.store import Memory
     from itaml.models.classifier import Classifier, build_classifier
     from itaml.run.build import make_learner, make_stream
@@ -33,6 +34,7 @@ _HOMES = {
     "ImageSet": "itaml.data.images",
     "ItamlError": "itaml.errors",
     "Learner": "itaml.learners.contract",
+    "Library": "itaml.library.library",
     "Memory": "itaml.memory.store",
     "Prediction": "itaml.learners.contract",
     "RunConfig": "itaml.run.config",
@@ -57,6 +59,7 @@ __all__ = [
     "ImageSet",
     "ItamlError",
     "Learner",
+    "Library",
     "Memory",
     "Prediction",
     "RunConfig",

@@ -1,0 +1,24 @@
+"""`itaml rollback`: return to the state before the last learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from itaml.cli.options import Quiet
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="Folder of the model.")],
+    quiet: Quiet = False,
+) -> None:
+    """Return a model to the state before its last learn, for good; also mends a model that is damaged."""
+    from itaml.library.library import Library, rollback
+
+    before, now = rollback(model)
+    if not quiet:
+        classes = len(Library.open(model, device="cpu").classes)
+        source = "a damaged version" if before is None else f"version {before}"
+        print(f"{model} went from {source} back to version {now}, which knows {classes} classes")

@@ -1,0 +1,26 @@
+"""Names and numbers for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def printable(text: str) -> str:
+    """Return text with everything escaped that could move the cursor or hide in a name."""
+    return "".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else ascii(c)[1:-1] for c in text)
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return names after one another, the rest of many as a number."""
+    shown = ", ".join(map(printable, names[:most]))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def percent(value: float | None) -> str:
+    """Return a fraction as per cent, a dash where there is none."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes."""
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

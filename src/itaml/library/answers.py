@@ -1,0 +1,159 @@
+"""Name pictures: each alone, in groups of one task, or in an ordered stream that is cut where the task changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from itaml.data.files import FileIndex
+from itaml.data.images import ImageSet
+from itaml.data.loader import iterate
+from itaml.errors import DataError
+from itaml.inference.segment import estimate_mean_run, runs, segment, switch_cost, tempered
+from itaml.learners.itaml import ITAML
+from itaml.library.held import of_task
+from itaml.library.learning import Model
+from itaml.library.pixels import unreadable
+
+Grouping = Literal["each", "all", "folder", "stream"]
+UNKNOWN = "unknown"
+BATCH = 128  # pictures a forward pass
+USUAL_ERROR = 0.1  # of a single picture's task, where nothing was held back to measure it
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of one picture."""
+
+    file: str | None  # None for pictures in arrays
+    label: str | None  # the class, `unknown`, or None if the picture cannot be read
+    confidence: float
+    task: int | None  # counting from 0
+    group: int | None  # pictures with one number were taken to share a task
+    top: tuple[tuple[str, float], ...] = ()  # the most probable classes
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as plain values."""
+        top = [{"class": name, "confidence": chance} for name, chance in self.top]
+        said = {"file": self.file, "class": self.label, "confidence": self.confidence, "task": self.task}
+        return {**said, "group": self.group, "top": top, "error": self.error}
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Pictures to be named: in the model's shape, with their files if they are in files."""
+
+    images: ImageSet
+    files: tuple[str, ...] | None
+
+
+def index_files(files: Sequence[str]) -> FileIndex:
+    """Index files in the order given; neighbours in one folder share it."""
+    listings: list[tuple[str, list[str]]] = []
+    for file in files:
+        folder, name = os.path.split(file)
+        if not listings or listings[-1][0] != folder:
+            listings.append((folder, []))
+        listings[-1][1].append(name)
+    return FileIndex.build(listings)
+
+
+def score(learner: ITAML, images: ImageSet) -> tuple[Tensor, Tensor]:
+    """Return the positions of the readable pictures (k,) and their class scores (k, columns)."""
+    numbered = ImageSet(images.pixels, torch.arange(len(images)), images.rows)
+    kept, scores = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, len(learner.table.classes))]
+    for pixels, positions in iterate(numbered, torch.arange(len(images)), batch_size=BATCH):
+        kept.append(positions)
+        scores.append(learner.class_scores(pixels))
+    return torch.cat(kept), torch.cat(scores)
+
+
+def group(model: Model, scores: Tensor, files: Sequence[str] | None, *, by: Grouping, mean_run: float | None) -> Tensor:
+    """Number the groups of pictures that share a task (k,), from 0 without gaps."""
+    assert model.learner is not None
+    if by == "each" or not len(scores):
+        return torch.arange(len(scores))
+    if by == "all":
+        return torch.zeros(len(scores), dtype=torch.int64)
+    if by == "folder":
+        if files is None:
+            raise DataError("pictures in arrays lie in no folders to group them by")
+        numbers: dict[str, int] = {}
+        return torch.tensor([numbers.setdefault(os.path.dirname(file), len(numbers)) for file in files])
+    evidence = tempered(model.learner.task_evidence(scores), error=task_error(model))
+    cost = switch_cost(mean_run or estimate_mean_run(evidence), evidence.shape[1])
+    return runs(segment(evidence, cost))
+
+
+def task_error(model: Model) -> float:
+    """Return e of `inference.segment`: how often a single held-back picture's evidence misleads about its task.
+
+    Evidence that says nothing still points to the right task once in T times, so e is the rate of wrong tasks times
+    T/(T - 1). One right and one wrong picture more keep few pictures from saying never or always.
+    """
+    learner = model.learner
+    assert learner is not None
+    parts = [(task, of_task(model.held, learner.table, task)) for task in range(len(learner.table))]
+    wrong = total = 0
+    for task, part in parts:
+        if part is not None:
+            found = learner.task_evidence(learner.class_scores(part[0])).argmax(1)
+            wrong, total = wrong + int((found != task).sum()), total + len(found)
+    if not total or len(parts) < 2:
+        return USUAL_ERROR
+    return min(len(parts) / (len(parts) - 1) * (wrong + 1) / (total + 2), 1.0)
+
+
+def name_pictures(
+    model: Model,
+    pictures: Pictures,
+    *,
+    by: Grouping,
+    mean_run: float | None,
+    top: int,
+    unknown_below: float,
+) -> list[Answer]:
+    """Return an answer for each picture, in order."""
+    learner = model.learner
+    assert learner is not None
+    kept, scores = score(learner, pictures.images)
+    read_files = None if pictures.files is None else [pictures.files[row] for row in kept.tolist()]
+    groups = group(model, scores, read_files, by=by, mean_run=mean_run)
+    adapts = learner.settings.adapt_steps > 0
+
+    def read(rows: Tensor) -> Tensor:
+        return pictures.images.batch(kept[rows])[0] if adapts else scores[:0]
+
+    answers: list[Answer | None] = [None] * len(pictures.images)
+    if len(kept):
+        classes, tasks, chances = learner.decide(scores, groups, read)
+        columns = learner.table.column_of(classes)
+        first = chances.clone()
+        first[torch.arange(len(first)), columns] += 2  # the predicted class leads, whatever its chance
+        order = first.topk(min(max(top, 1), chances.shape[1]), dim=1).indices
+        names = [model.facts.classes[label] for label in learner.table.classes]
+        told = zip(
+            kept.tolist(),
+            tasks.tolist(),
+            groups.tolist(),
+            order.tolist(),
+            chances.gather(1, order).tolist(),
+            strict=True,
+        )
+        for row, task, number, best, values in told:
+            ranked = tuple((names[column], value) for column, value in zip(best, values, strict=True))
+            label = ranked[0][0] if values[0] >= unknown_below else UNKNOWN
+            file = None if pictures.files is None else pictures.files[row]
+            answers[row] = Answer(file, label, values[0], task, number, ranked)
+    reasons = dict(unreadable(pictures.images).entries)
+    files = list(pictures.files or ())
+    return [
+        answer or Answer(files[row], None, 0.0, None, None, error=reasons.get(files[row], "cannot be read"))
+        for row, answer in enumerate(answers)
+    ]

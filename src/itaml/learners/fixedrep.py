@@ -39,6 +39,7 @@ class FixedRep(SgdLearner):
     def _fix(self, rows: int) -> None:
         self.fixed = rows
         self.model.backbone.requires_grad_(rows == 0)
+        self.model.backbone.zero_grad()  # the last gradients must not count when gradients are clipped
 
     def trainable(self) -> list[Any]:
         """Return everything in the first task, and the head in later ones."""

@@ -1,0 +1,117 @@
+"""Every registered learner keeps the contract; and the check itself finds learners that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from itaml import seeding
+from itaml.config import Compute, Seeds, build
+from itaml.data.stream import Task
+from itaml.errors import SettingsError
+from itaml.learners import LEARNERS
+from itaml.learners.base import SgdLearner
+from itaml.learners.contract import Prediction
+from itaml.learners.finetune import Finetune
+from itaml.models.classifier import Classifier
+from itaml.models.mlp import mlp
+from itaml.testing import SHAPE, ConformanceError, check_learner
+
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "itaml": {"horizon": 3},
+    "ewc": {"strength": 10.0},
+    "online-ewc": {"strength": 10.0},
+    "icarl": {"lr": 1.0},
+    "gem": {"memory_batch": 4},
+}
+
+
+def factory(kind: type[SgdLearner], **settings: Any) -> Callable[[], SgdLearner]:
+    chosen = build(kind.Settings, {"memory": 60, "epochs": 3, "batch_size": 8, "lr": 0.1} | settings)
+
+    def make() -> SgdLearner:
+        with seeding.seeded(0, "contract"):
+            model = Classifier(mlp(SHAPE, hidden=(12,)), shape=SHAPE)
+        return kind(model, settings=chosen, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+
+    return make
+
+
+@pytest.mark.parametrize("name", LEARNERS.names())
+def test_learner_keeps_the_contract(name: str) -> None:
+    check_learner(factory(LEARNERS.load(name), **OVERRIDES.get(name, {})))
+
+
+@pytest.mark.parametrize("name", LEARNERS.names())
+def test_learner_keeps_the_contract_with_momentum_balance_and_clipping(name: str) -> None:
+    settings = {"momentum": 0.9, "lr": 0.02, "weight_decay": 1e-3, "clip": 1.0, "sampling": "balanced", "epochs": 3}
+    overrides = {key: value for key, value in OVERRIDES.get(name, {}).items() if key != "lr"}
+    if name == "icarl":
+        settings["lr"] = 0.2
+    check_learner(factory(LEARNERS.load(name), **settings, **overrides))
+
+
+class _Grows(Finetune):
+    def predict(self, continuum: Tensor) -> Prediction:
+        with torch.no_grad():
+            self.model.head.bias += 1
+        return super().predict(continuum)
+
+
+class _ForgetsMomentum(Finetune):
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        self._saved_optimizer = None
+
+
+class _Peeks(Finetune):
+    def begin_task(self, task: Task) -> None:
+        super().begin_task(task)
+        task.train.pixels.read(torch.arange(len(task.train.pixels)))
+
+
+class _Accepts(Finetune):
+    def check_task(self, task: Task) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        (_Grows, "predicting the same samples twice"),
+        (_ForgetsMomentum, "came back changed|differs from one that was not"),
+        (_Peeks, "not its training images"),
+        (_Accepts, "a refused request changed"),
+    ],
+)
+def test_the_check_finds_a_broken_learner(kind: type[SgdLearner], rule: str) -> None:
+    with pytest.raises(ConformanceError, match=rule):
+        check_learner(factory(kind, momentum=0.9, lr=0.02))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("ewc", {"strength": -1}, "strength: .*greater than or equal to 0, not -1"),
+        ("online-ewc", {"decay": 1.5}, "decay: .*less than or equal to 1"),
+        ("si", {"damping": 0}, "damping: .*greater than 0"),
+        ("mas", {"strength": -0.5}, "strength"),
+        ("rwalk", {"average": 0}, "average: .*greater than 0"),
+        ("rwalk", {"interval": 0}, "interval"),
+        ("lwf", {"temperature": 0}, "temperature: .*greater than 0, not 0"),
+        ("bic", {"temperature": 0}, "temperature: .*greater than 0, not 0"),
+        ("bic", {"memory": 1}, "no room for validation pictures"),
+        ("gem", {"margin": -1}, "margin"),
+        ("finetune", {"task_score": "calibrated", "memory": 10}, "keeps no exemplars"),
+        ("lwf", {"adapt_steps": 1, "memory": 10}, "keeps no exemplars"),
+        ("icarl", {"adapt_steps": 1}, "names classes by exemplar means"),
+        ("icarl", {"loss": "ce"}, "loss=bce"),
+        *[(name, {"memory": 0}, "rehearses exemplars") for name in ("replay", "gem", "icarl", "bic")],
+    ],
+)
+def test_bad_settings_are_refused_before_training(name: str, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        build(LEARNERS.load(name).Settings, settings)

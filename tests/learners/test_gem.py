@@ -1,0 +1,83 @@
+"""GEM's projection against scipy's solution of the primal programme."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from itaml.config import Compute, Seeds
+from itaml.data.stream import TaskStream
+from itaml.learners.gem import GEM, GEMSettings, project
+from itaml.models.classifier import Classifier
+from itaml.models.mlp import mlp
+from support import SHAPE
+
+
+def draw(memories: int, size: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(memories, size, generator=generator, dtype=torch.float64)
+    return torch.randn(size, generator=generator, dtype=torch.float64), rows
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("memories", [1, 2, 4])
+def test_projection_is_scipys_optimum(memories: int, seed: int) -> None:
+    gradient, rows = draw(memories, 6, seed)
+    g, big_g = gradient.numpy(), rows.numpy()
+    answer = minimize(
+        lambda z: 0.5 * np.square(z - g).sum(),
+        g,
+        jac=lambda z: z - g,
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda z: big_g @ z, "jac": lambda z: big_g},
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    np.testing.assert_allclose(project(gradient, rows).numpy(), answer.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
+@pytest.mark.parametrize("seed", range(5))
+def test_projection_never_has_a_negative_product(seed: int, scale: float) -> None:
+    gradient, rows = draw(5, 40, seed)
+    rows = rows * scale
+    rows[4] = rows[0] * 2  # two memories that ask for the same
+    found = project(gradient.float(), rows.float())
+    products = rows.float() @ found / (rows.float().norm(dim=1) * gradient.float().norm())
+    assert float(products.min()) > -1e-5
+    assert float((rows @ gradient).min()) < 0, "this case needs a projection"
+
+
+def test_gradient_without_conflict_is_left_alone() -> None:
+    gradient = torch.tensor([1.0, 2.0, 3.0])
+    assert torch.equal(project(gradient, torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), margin=0.5), gradient)
+
+
+def test_margin_leans_towards_the_memories() -> None:
+    # One memory along x and g = (-1, 1): v* = 1 gives (0, 1); a margin of 0.5 gives v = 1.5.
+    gradient, memory = torch.tensor([-1.0, 1.0]), torch.tensor([[1.0, 0.0]])
+    torch.testing.assert_close(project(gradient, memory), torch.tensor([0.0, 1.0]))
+    torch.testing.assert_close(project(gradient, memory, margin=0.5), torch.tensor([0.5, 1.0]))
+
+
+def test_steps_do_not_raise_the_loss_of_a_memory(tiny_stream: TaskStream) -> None:
+    torch.manual_seed(0)
+    model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
+    settings = GEMSettings(memory=12, epochs=4, batch_size=5, lr=1e-3, margin=0.0)
+    learner = GEM(model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+    learner.learn(tiny_stream[0])
+    learner.begin_task(tiny_stream[1])
+    assert len(learner.training_set(tiny_stream[1])) == len(tiny_stream[1].train), "memories are no training data"
+    memory = learner._memories[0]
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batch = learner.make_batch(*tiny_stream[1].train.load())
+    losses = [learner.loss(memory).item()]
+    for _ in range(20):
+        learner.step(batch, optimizer)
+        losses.append(learner.loss(memory).item())
+    assert max(after - before for before, after in itertools.pairwise(losses)) < 1e-4
+    assert learner.loss(batch).item() < 10

@@ -250,7 +250,7 @@ class SgdLearner(TwoStage):
         return {
             "learner": type(self).__name__,
             "table": [list(classes) for classes in self.table.tasks],
-            "model": dict(self.model.state_dict()),
+            "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "memory": self.memory.state_dict(),
             "progress": progress,
             "extra": self.extra_state(),
@@ -281,7 +281,10 @@ class SgdLearner(TwoStage):
 def _optimizer_state(optimizer: Optimizer) -> State:
     """Return an optimiser's state with text for keys; its settings are made anew, only its memory is kept."""
     saved = optimizer.state_dict()["state"]
-    return {str(index): dict(values) for index, values in saved.items()}
+    return {
+        str(index): {key: value.clone() if isinstance(value, Tensor) else value for key, value in values.items()}
+        for index, values in saved.items()
+    }
 
 
 def _restore_optimizer(optimizer: Optimizer, state: State) -> None:

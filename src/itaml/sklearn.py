@@ -1,0 +1,195 @@
+"""`ITAMLClassifier`: a scikit-learn estimator whose `partial_fit` accepts new classes at any time.
+
+Differences from the usual incremental estimator: the classes need not be announced in the first `partial_fit`. Classes
+that are new in a call become a new task; samples of known classes refresh them. `fit` starts afresh with one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d, validate_data
+from torch import Tensor
+
+from itaml.config import Compute, Seeds, build, load_preset
+from itaml.data.images import ImageSet, Shape
+from itaml.data.stream import Task
+from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.models.classifier import build_classifier
+
+Array = npt.NDArray[Any]
+FARTHEST = 10.0  # deviations from the mean
+
+
+class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """iTAML for rows of features (n, d), or for images (n, h, w) or (n, h, w, channels).
+
+    Features are standardised one by one with the statistics of the first call and cut off at `FARTHEST` deviations,
+    because later classes may lie far from the first ones; images are standardised channel by channel. Bytes (uint8) of
+    images are divided by 255 first.
+
+    Args:
+        backbone: the network; `mlp` for features, any for images.
+        memory: samples kept in all, so as not to forget.
+        epochs: passes through the samples in a call of `fit` or `partial_fit`.
+        batch_size: samples a step.
+        lr: learning rate.
+        settings: further settings of the learner, by name.
+        device: auto, cpu, cuda or mps.
+        random_state: a number, a generator of numpy, or None for another outcome each time.
+
+    Attributes:
+        classes_: labels of all classes, sorted; the columns of `predict_proba`.
+        tasks_: labels of the classes that arrived together, in order of arrival.
+        n_features_in_: number of features, or the height of images.
+    """
+
+    def __init__(
+        self,
+        *,
+        backbone: str = "mlp",
+        memory: int = 2000,
+        epochs: int = 20,
+        batch_size: int = 32,
+        lr: float = 0.1,
+        settings: dict[str, Any] | None = None,
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.backbone = backbone
+        self.memory = memory
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.settings = settings
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 (scikit-learn's names)
+        """Forget everything and learn the classes in y as one task.
+
+        Raises:
+            ValueError: X and y are not samples with labels.
+        """
+        return self._learn(X, y, classes=None, first=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
+        """Learn more: classes that are new become a new task.
+
+        Args:
+            X: samples.
+            y: their labels.
+            classes: labels that `classes_` is to hold besides those seen; not needed.
+
+        Raises:
+            ValueError: X and y are not samples with labels, or y has a label that `classes` has not.
+        """
+        return self._learn(X, y, classes=classes, first=not hasattr(self, "learner_"))
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """Return the label of each sample, each standing alone."""
+        columns, classes, _ = self._decide(X)
+        return np.asarray(self._labels)[classes.numpy()] if len(columns) else np.asarray([])
+
+    def predict_proba(self, X: Any) -> Array:  # noqa: N803
+        """Return the probability of each class of `classes_` for each sample (n, classes)."""
+        columns, _, chances = self._decide(X)
+        labels = np.asarray(self._labels)[list(columns)]
+        answer = np.zeros((len(chances), len(self.classes_)))
+        answer[:, np.searchsorted(self.classes_, labels)] = chances.double().numpy()
+        totals = answer.sum(axis=1, keepdims=True)
+        normed: Array = np.divide(answer, totals, out=answer, where=totals > 0)
+        return normed
+
+    def _learn(self, X: Any, y: Any, *, classes: Any, first: bool) -> Self:  # noqa: N803
+        samples, y = validate_data(
+            self, X, y, reset=first, allow_nd=True, dtype="numeric", ensure_min_samples=2 if first else 1
+        )
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        seen = np.unique(y)
+        if first:
+            self._scaling = _Scaling.fit(samples) if samples.ndim == 2 else None
+        images = self._images(samples)
+        if classes is not None and not np.isin(seen, classes).all():
+            raise ValueError(f"y has labels that classes has not: {np.setdiff1d(seen, classes).tolist()}")
+        if first:
+            self.shape_: Shape = tuple(images.shape[1:])  # type: ignore[assignment]
+            self._labels: list[Any] = []
+            self.tasks_: list[Array] = []
+            self.learner_ = self._new_learner()
+            self.classes_ = seen
+        new = [label for label in seen if label not in set(self._labels)]
+        self._labels += new
+        if new:
+            self.tasks_.append(np.asarray(new))
+        ids = {label: number for number, label in enumerate(self._labels)}
+        labels = torch.tensor([ids[label] for label in y])
+        task = Task(len(self.learner_.table), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels))
+        self.learner_.learn(task)
+        self.classes_ = unique_labels(self.classes_, seen, *([] if classes is None else [np.asarray(classes)]))
+        return self
+
+    def _images(self, samples: Array) -> Tensor:
+        if self._scaling is not None and samples.ndim != 2:
+            raise ValueError(f"samples of shape {samples.shape[1:]}, but the model learned rows of features")
+        return _tensor(samples if self._scaling is None else self._scaling(samples))
+
+    def _new_learner(self) -> ITAML:
+        values = load_preset("itaml", "best", benchmark="estimator")
+        values |= {"backbone": self.backbone, "memory": self.memory, "epochs": self.epochs, "lr": self.lr}
+        values |= {"batch_size": self.batch_size, "horizon": "open", **(self.settings or {})}
+        settings = build(ITAMLSettings, values)
+        if isinstance(self.random_state, int | np.integer):
+            seed = int(self.random_state)
+        else:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # double precision, so that a sample's answer does not depend on which samples it is asked with
+        network = build_classifier(settings.backbone, shape=self.shape_, seed=seed).double()
+        compute = build(Compute, {"device": self.device, "precision": "fp32"})
+        return ITAML(network, settings=settings, seeds=Seeds.of(seed), compute=compute)
+
+    def _decide(self, X: Any) -> tuple[tuple[int, ...], Tensor, Tensor]:  # noqa: N803
+        check_is_fitted(self)
+        images = self._images(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
+        if tuple(images.shape[1:]) != self.shape_:
+            raise ValueError(f"samples of shape {tuple(images.shape[1:])}, but the model learned {self.shape_}")
+        learner = self.learner_
+        scores = learner.class_scores(images)
+        classes, _, chances = learner.decide(scores, torch.arange(len(images)), lambda rows: images[rows])
+        return learner.table.classes, classes, chances
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """Mean and deviation of each feature in the first call."""
+
+    mean: Array  # (d,)
+    deviation: Array  # (d,), 1 where a feature does not vary
+
+    @classmethod
+    def fit(cls, features: Array) -> _Scaling:
+        deviation = features.std(axis=0, dtype=np.float64)
+        return cls(features.mean(axis=0, dtype=np.float64), np.where(deviation > 0, deviation, 1.0))
+
+    def __call__(self, features: Array) -> Array:
+        scaled: Array = np.clip((features - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        return scaled
+
+
+def _tensor(samples: Array) -> Tensor:
+    """Return samples as images (n, c, h, w); features are one column of pixels."""
+    if samples.ndim == 2:
+        shaped = samples[:, None, :, None].astype(np.float32)
+    elif samples.ndim in (3, 4):
+        shaped = np.moveaxis(samples if samples.ndim == 4 else samples[..., None], 3, 1)
+        shaped = shaped.copy() if shaped.dtype == np.uint8 else shaped.astype(np.float32)
+    else:
+        raise ValueError(f"samples are (n, d), (n, h, w) or (n, h, w, channels), not {samples.shape}")
+    return torch.from_numpy(np.ascontiguousarray(shaped))

@@ -1,0 +1,91 @@
+"""The estimator: scikit-learn's own checks, and classes that arrive one after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from itaml.sklearn import ITAMLClassifier
+
+# scikit-learn's checks that do not apply, each with the reason. There are none; scikit-learn itself skips its check of
+# array-API input unless SCIPY_ARRAY_API is set.
+NOT_APPLICABLE: dict[str, str] = {}
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [ITAMLClassifier(epochs=10)], expected_failed_checks=lambda _: NOT_APPLICABLE
+)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def digits() -> tuple[Any, Any, Any, Any]:
+    features, labels = load_digits(return_X_y=True)
+    test = np.arange(len(labels)) % 4 == 0
+    return features[~test], labels[~test], features[test], labels[test]
+
+
+def test_classes_arrive_one_after_another() -> None:
+    train, names, test, truth = digits()
+    estimator = ITAMLClassifier(epochs=6, memory=400)
+    for first in (0, 4, 8):
+        arriving = (names >= first) & (names < first + 4)
+        estimator.partial_fit(train[arriving], names[arriving])
+        assert estimator.classes_.tolist() == list(range(min(first + 4, 10)))
+    assert [task.tolist() for task in estimator.tasks_] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert estimator.score(test, truth) > 0.9
+    chances = estimator.predict_proba(test)
+    assert chances.shape == (len(test), 10)
+    np.testing.assert_allclose(chances.sum(1), 1, atol=1e-6)
+
+
+def test_known_classes_are_refreshed_without_a_new_task() -> None:
+    train, names, test, truth = digits()
+    estimator = ITAMLClassifier(epochs=3).fit(train[:200], names[:200])
+    before = estimator.score(test, truth)
+    estimator.partial_fit(train[200:], names[200:])
+    assert len(estimator.tasks_) == 1
+    assert estimator.score(test, truth) > before
+
+
+def test_announced_classes_have_columns_and_others_are_refused() -> None:
+    train, names, _, _ = digits()
+    few = names < 2
+    estimator = ITAMLClassifier(epochs=1).partial_fit(train[few], names[few], classes=np.arange(10))
+    assert estimator.classes_.tolist() == list(range(10))
+    assert estimator.predict_proba(train[:5])[:, 2:].sum() == 0
+    with pytest.raises(ValueError, match=r"classes has not: \[7\]"):
+        estimator.partial_fit(train[names == 7], names[names == 7], classes=[0, 1])
+
+
+def test_images_and_text_labels() -> None:
+    train, names, test, truth = digits()
+    pictures, words = train.reshape(-1, 8, 8), np.array([f"digit {name}" for name in names])
+    estimator = ITAMLClassifier(epochs=5).fit(pictures, words)
+    found = estimator.predict(test.reshape(-1, 8, 8))
+    assert np.mean(found == np.array([f"digit {name}" for name in truth])) > 0.9
+    coloured = np.repeat((train.reshape(-1, 8, 8, 1) * 15).astype(np.uint8), 3, axis=3)
+    assert ITAMLClassifier(epochs=2).fit(coloured, names).predict(coloured[:9]).shape == (9,)
+    with pytest.raises(ValueError, match="learned"):
+        estimator.predict(np.zeros((2, 8, 9)))
+
+
+def test_the_seed_decides() -> None:
+    train, names, test, _ = digits()
+
+    def chances(seed: int) -> Any:
+        return ITAMLClassifier(epochs=1, random_state=seed).fit(train, names).predict_proba(test)
+
+    assert np.array_equal(chances(1), chances(1))
+    assert not np.array_equal(chances(1), chances(2))
+
+
+def test_parameters_come_back() -> None:
+    assert ITAMLClassifier(memory=7, lr=0.5).get_params()["memory"] == 7
+    copy = sklearn.clone(ITAMLClassifier(memory=7, settings={"beta": 0.1}))
+    assert copy.get_params()["settings"] == {"beta": 0.1}

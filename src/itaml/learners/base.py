@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from itaml import seeding
 from itaml.config import Compute, Seeds
 from itaml.data.augment import recipe
-from itaml.data.images import ImageSet, join
+from itaml.data.images import ClassId, ImageSet, join
 from itaml.data.loader import iterate
 from itaml.data.sampling import balanced_order, union_order
 from itaml.data.stream import Task
@@ -32,7 +32,7 @@ from itaml.learners.optim import make_optimizer, rate_factor
 from itaml.learners.settings import SgdSettings
 from itaml.learners.two_stage import TwoStage
 from itaml.memory.store import Memory
-from itaml.meta.inner import laid_out
+from itaml.meta.inner import laid_out, normalized_alone
 from itaml.meta.loss import sample_losses
 from itaml.models.classifier import Classifier
 from itaml.models.table import TaskTable
@@ -85,7 +85,8 @@ class SgdLearner(TwoStage):
         self.listen: Listener = ignore
         self.progress: Progress | None = None
         self._saved_optimizer: State | None = None
-        make_optimizer(settings.optimizer, [torch.zeros(1)], lr=settings.lr)
+        for name in (settings.optimizer, settings.adapt_optimizer):
+            make_optimizer(name, [torch.zeros(1)], lr=settings.lr)
 
     # What a method overrides.
 
@@ -184,9 +185,13 @@ class SgdLearner(TwoStage):
             if self.progress.task != task.index:
                 raise DataError(f"task {self.progress.task} is under way and must be finished before task {task.index}")
             return
+        self.check_classes(task.index, task.classes)
         table = self.table.grown(task.classes) if task.classes else self.table
         table.column_of(task.train.labels)  # every label must belong to a class that is or becomes known
         self.memory.check_room(len(table.classes))
+
+    def check_classes(self, index: int, classes: tuple[ClassId, ...]) -> None:
+        """Refuse a task of these classes if the settings make it impossible; a run asks before any training."""
 
     def _epoch(self, task: Task, images: ImageSet, epoch: int, optimizer: Optimizer) -> EpochDone:
         s, path = self.settings, (task.index, epoch)
@@ -225,7 +230,7 @@ class SgdLearner(TwoStage):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (n, columns) in float32, computed in the chosen number format."""
-        with self.autocast():
+        with normalized_alone(self.model, len(images)), self.autocast():
             logits: Tensor = self.model(images)
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 

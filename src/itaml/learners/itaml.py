@@ -28,6 +28,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml import params
+from itaml.data.images import ClassId
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
 from itaml.learners.base import Batch, SgdLearner
@@ -67,13 +68,22 @@ class ITAML(SgdLearner):
     Settings: ClassVar[type[ITAMLSettings]] = ITAMLSettings
     settings: ITAMLSettings
 
-    def begin_task(self, task: Task) -> None:
-        """Grow the head, and forget the inner loops' optimiser state."""
-        if self.settings.negatives == "own" and len(task.classes) == 1:
+    def check_classes(self, index: int, classes: tuple[ClassId, ...]) -> None:
+        """Refuse a head of one class that has nothing to be told from, and a horizon that nobody filled in.
+
+        Raises:
+            SettingsError: either of them.
+        """
+        if self.settings.negatives == "own" and len(classes) == 1:
             raise SettingsError(
-                f"task {task.index} has a single class, and with negatives=own a head of one class has nothing to be "
+                f"task {index} has a single class, and with negatives=own a head of one class has nothing to be "
                 "told from; use negatives=seen or larger tasks"
             )
+        if self.settings.horizon == "stream":
+            raise SettingsError("horizon=stream is for runs; give the number of tasks to come, or horizon=open")
+
+    def begin_task(self, task: Task) -> None:
+        """Grow the head, and forget the inner loops' optimiser state."""
         super().begin_task(task)
         self._loop = None
 
@@ -86,7 +96,7 @@ class ITAML(SgdLearner):
             number -= 1  # the released code counts tasks from 0
         if number == 0:
             return 1.0
-        assert s.horizon != "stream", "a run replaces horizon=stream by the stream's length"
+        assert s.horizon != "stream", "check_classes refuses it"
         return eta(number, beta=s.beta, horizon=None if s.horizon == "open" else s.horizon)
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from itaml.errors import UnknownNameError
+from itaml.errors import SettingsError, UnknownNameError
 from itaml.learners.settings import SgdSettings
 from itaml.registry import unknown
 
+UNFIT = (Optimizer, torch.optim.LBFGS, torch.optim.SparseAdam)  # need closures, or gradients that are sparse
 FUSED = {"sgd", "adam", "adamw"}  # have a single-kernel step on every device
 
 
@@ -21,7 +22,7 @@ def optimizer_names() -> dict[str, type[Optimizer]]:
     """Return every optimiser of torch by its name in lower case."""
     found = {}
     for name, value in vars(torch.optim).items():
-        if inspect.isclass(value) and issubclass(value, Optimizer) and value not in (Optimizer, torch.optim.LBFGS):
+        if inspect.isclass(value) and issubclass(value, Optimizer) and value not in UNFIT:
             found[name.lower()] = value
     return found
 
@@ -33,6 +34,7 @@ def make_optimizer(
 
     Raises:
         UnknownNameError: torch has no optimiser of that name.
+        SettingsError: it refuses the numbers, or weights of these shapes.
     """
     known = optimizer_names()
     if name.lower() not in known:
@@ -43,7 +45,10 @@ def make_optimizer(
     options: dict[str, Any] = {key: value for key, value in wanted.items() if key in accepted}
     if name.lower() in FUSED:
         options["fused"] = True
-    return kind(parameters, **options)
+    try:
+        return kind(parameters, **options)
+    except ValueError as error:
+        raise SettingsError(f"optimizer {name} cannot be used: {error}") from error
 
 
 def rate_factor(settings: SgdSettings, progress: float) -> float:

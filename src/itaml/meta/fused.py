@@ -32,7 +32,8 @@ def present_share(targets: Tensor, table: TaskTable) -> float:
     The loop of a task with samples decays its weights, the loop of an absent one leaves them at the base, and the outer
     step takes the mean.
     """
-    return float(len(table.task_of_column.to(targets.device)[targets].unique()) / len(table))
+    counts = torch.bincount(table.task_of_column.to(targets.device)[targets], minlength=len(table))
+    return int((counts > 0).sum()) / len(table)
 
 
 def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -> None:

@@ -166,14 +166,14 @@ class InnerLoop:
 
     def _loss(self, base: Weights, leaves: dict[str, Tensor], buffers: Weights, batch: MicroBatch) -> Tensor:
         weights = self._assemble(base, leaves, batch.task)
-        with _normalized_alone(self.model, len(batch.targets)), self.autocast():
+        with normalized_alone(self.model, len(batch.targets)), self.autocast():
             logits = functional_call(self.model, {**weights, **buffers}, (batch.images,))
         losses = sample_losses(logits, batch.targets, self.model.table, loss=self.loss, negatives=self.negatives)
         return losses.mean()
 
 
-class _normalized_alone:  # noqa: N801 (a context manager used as a function)
-    """Use running statistics inside the block when a micro-batch is a single picture."""
+class normalized_alone:  # noqa: N801 (a context manager used as a function)
+    """Use running statistics inside the block when a batch is a single picture."""
 
     def __init__(self, model: nn.Module, count: int) -> None:
         self.layers: Iterable[nn.Module] = ()

@@ -9,8 +9,9 @@ from itaml.config import build
 from itaml.data.benchmarks import benchmark, build_stream
 from itaml.data.root import data_root as find_root
 from itaml.data.stream import TaskStream
-from itaml.errors import SettingsError
+from itaml.errors import DataError, SettingsError
 from itaml.learners import LEARNERS
+from itaml.learners.base import SgdLearner
 from itaml.learners.contract import Learner
 from itaml.models.classifier import build_classifier
 from itaml.run.config import RunConfig
@@ -24,14 +25,20 @@ def make_stream(config: RunConfig, *, data_root: Path | None = None) -> TaskStre
         split=config.split,
         order_seed=config.seeds.order,
     )
-    return stream.held_out(config.validation, seed=config.seed) if config.validation else stream
+    if config.validation:
+        return stream.held_out(config.validation, seed=config.seed)
+    for index, classes in enumerate(stream.splits):
+        if not len(stream.test(index)):
+            names = ", ".join(stream.class_names[c] for c in classes)
+            raise DataError(f"task {index} ({names}) has no test images; --validation tests on training images instead")
+    return stream
 
 
 def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
     """Build the learner of a run.
 
     Raises:
-        SettingsError: the memory is smaller than the number of classes.
+        SettingsError: the memory is smaller than the number of classes, or a task is impossible with the settings.
     """
     kind = LEARNERS.load(config.method)
     values: dict[str, Any] = dict(config.settings)
@@ -43,4 +50,7 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
         raise SettingsError(f"a memory of {settings.memory} pictures is smaller than the {classes} classes to remember")
     model = build_classifier(settings.backbone, shape=stream.shape, seed=config.seeds.init)
     learner: Learner = kind(model, settings=settings, seeds=config.seeds, compute=config.compute)
+    if isinstance(learner, SgdLearner):
+        for index, task_classes in enumerate(stream.splits):
+            learner.check_classes(index, task_classes)
     return learner

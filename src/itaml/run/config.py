@@ -24,7 +24,7 @@ class RunConfig(Settings):
     seeds: Seeds
     split: tuple[int, ...] | None = None  # classes a task; None is the benchmark's own division
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of training data to evaluate on, instead of test data
-    p: tuple[Annotated[int, Field(ge=1)], ...] = (1, 20)
+    p: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (1, 20)
     image_size: Annotated[int, Field(ge=4)] | None = None  # side of pictures decoded from files
     on_bad_image: Literal["skip", "fail"] = "skip"
     compute: Compute = Compute()

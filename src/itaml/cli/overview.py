@@ -1,0 +1,135 @@
+"""What a person sees while many runs are under way: a row a run on a terminal, plain lines when piped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from itaml.cli.progress import duration
+from itaml.cli.tables import percent
+from itaml.run.compare import Job
+from itaml.run.follow import RunState, follow
+
+STYLES = {"waiting": "dim", "running": "", "kept": "dim", "done": "green", "failed": "red", "stopped": "yellow"}
+EVERY = 15.0  # seconds between plain lines about progress
+
+
+class Overview:
+    """Follows the event logs of all jobs; use as a context manager and call `look` now and then."""
+
+    def __init__(self, jobs: Sequence[Job], *, live: bool, quiet: bool) -> None:
+        self.jobs, self.quiet = jobs, quiet
+        self.states = [RunState() for _ in jobs]
+        self._tails = [follow(job.folder)[0] for job in jobs]
+        self._told = ["waiting" for _ in jobs]
+        self._spoke = self._began = time.monotonic()
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False) if live else None
+
+    def __enter__(self) -> Self:
+        missing = sum(job.state == "waiting" for job in self.jobs)
+        kept = sum(job.state == "kept" for job in self.jobs)
+        self.say(f"{len(self.jobs)} runs: {kept} finished already, {missing} to do")
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        if self.quiet:
+            return
+        if self._live:
+            self._live.console.print(line, highlight=False, markup=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def look(self) -> None:
+        """Read what the runs wrote since the last look, and show it."""
+        for tail, state, job in zip(self._tails, self.states, self.jobs, strict=True):
+            if job.state in ("running", "done", "kept"):
+                for event in tail.read():
+                    state.take(event)
+        if self._live:
+            self._live.update(self._view(), refresh=True)
+        elif not self.quiet:
+            self._lines()
+
+    def left(self) -> float | None:
+        """Estimate the seconds until all runs are over; None while nothing is known."""
+        known = [
+            (state, state.seconds_left)
+            for state, job in zip(self.states, self.jobs, strict=True)
+            if job.state == "running" and state.seconds_left is not None
+        ]
+        if not known:
+            return None
+        running = sum(job.state == "running" for job in self.jobs)
+        whole = [left / (1 - state.share) for state, left in known if left is not None and state.share < 1]
+        waiting = sum(job.state == "waiting" for job in self.jobs) * (sum(whole) / len(whole) if whole else 0.0)
+        return (sum(left or 0.0 for _, left in known) + waiting) / max(running, 1)
+
+    def _view(self) -> RenderableType:
+        table = Table(box=None, pad_edge=False)
+        for name in ("run", "", "", "class accuracy", "time left"):
+            table.add_column(name, justify="right" if name == "time left" else "left")
+        for job, state in zip(self.jobs, self.states, strict=True):
+            share = 1.0 if job.state in ("kept", "done") else state.share
+            left = state.seconds_left if job.state == "running" else None
+            table.add_row(
+                Text(job.name),
+                ProgressBar(total=1.0, completed=share, width=20),
+                Text(_where(job, state), style=STYLES[job.state]),
+                _accuracy(state),
+                "" if left is None else duration(left),
+            )
+        return Group(table, Text(self._total(), style="dim"))
+
+    def _total(self) -> str:
+        over = sum(job.state not in ("waiting", "running") for job in self.jobs)
+        left = self.left()
+        words = f"{over} of {len(self.jobs)} runs, {duration(time.monotonic() - self._began)}"
+        return words + ("" if left is None else f", about {duration(left)} left")
+
+    def _lines(self) -> None:
+        """Print a line for each change of state, and now and then where everything is."""
+        for index, job in enumerate(self.jobs):
+            if job.state != self._told[index]:
+                self._told[index] = job.state
+                accuracy = _accuracy(self.states[index]) if job.state in ("done", "kept") else ""
+                self.say(f"{job.name}: {job.state}{'  ' + accuracy if accuracy else ''}")
+                self._spoke = time.monotonic()
+        if time.monotonic() - self._spoke >= EVERY:
+            self._spoke = time.monotonic()
+            running = [(j, s) for j, s in zip(self.jobs, self.states, strict=True) if j.state == "running"]
+            where = "; ".join(f"{job.name}: {_where(job, state)}" for job, state in running)
+            self.say(f"{self._total()}: {where}")
+
+
+def _where(job: Job, state: RunState) -> str:
+    if job.state != "running":
+        return job.state
+    if not state.epochs:
+        return "starting"
+    return f"task {state.task + 1}/{state.tasks} epoch {state.epoch}/{state.epochs}"
+
+
+def _accuracy(state: RunState) -> str:
+    """Return class accuracies after the last task that was learned, by size of continua."""
+    if not state.rows:
+        return ""
+    continuum = state.rows[-1].get("continuum", {})
+    return "  ".join(f"p={p} {percent(at.get('class'))}" for p, at in continuum.items())

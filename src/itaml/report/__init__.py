@@ -1,0 +1,1 @@
+"""What people look at: tables with published figures, charts, and one page about any number of runs."""

@@ -1,0 +1,100 @@
+"""A table as text: for a terminal, Markdown, LaTeX, and as CSV and JSON for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from itaml.report.table import Table, cells_of
+
+FORMATS = ("table", "markdown", "csv", "latex", "json")
+
+
+def written(table: Table, form: str) -> str:
+    """Return the table as text in one of `FORMATS`, without the last line break."""
+    if form == "json":
+        return _json(table)
+    if form == "csv":
+        return _csv(table)
+    bold: dict[str, Callable[[str], str]] = {
+        "table": lambda text: f"*{text}",
+        "markdown": lambda text: f"**{text}**",
+        "latex": lambda text: f"\\textbf{{{text}}}",
+    }
+    grid = cells_of(table, bold[form])
+    if form == "latex":
+        return _latex(grid, table)
+    return _markdown(grid, table) if form == "markdown" else _plain(grid)
+
+
+def _plain(grid: list[list[str]]) -> str:
+    widths = [max(len(row[index]) for row in grid) for index in range(len(grid[0]))]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))])
+        for row in grid
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _markdown(grid: list[list[str]], table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
+
+    rule = ["---", *["---:"] * (len(grid[0]) - 1)]
+    return "\n".join([line(grid[0]), line(rule), *map(line, grid[1:]), "", *table.notes])
+
+
+def _latex(grid: list[list[str]], table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "  " + " & ".join(cells).replace("±", "$\\pm$") + " \\\\"
+
+    body = [[_tex(text) if "\\textbf" not in text else text for text in row] for row in grid]
+    rows = [line(body[0]), "  \\midrule", *map(line, body[1:])]
+    return "\n".join(
+        [f"\\begin{{tabular}}{{l{'r' * (len(grid[0]) - 1)}}}", "  \\toprule", *rows, "  \\bottomrule", "\\end{tabular}"]
+        + [f"% {note}" for note in table.notes]
+    )
+
+
+def _tex(text: str) -> str:
+    for sign in "&%#_{}$":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("~", "\\textasciitilde{}").replace("^", "\\textasciicircum{}")
+
+
+def _csv(table: Table) -> str:
+    """Write fractions: mean and deviation in columns of their own."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    head = ["method", "seeds"]
+    for column in table.columns:
+        head += [column.name, f"{column.name} deviation"]
+    writer.writerow([*head, *(f"{name} published" for name in table.with_published)])
+    for row in table.rows:
+        cells: list[Any] = [row.label, row.seeds]
+        for column in table.columns:
+            stat = row.cells[column.name]
+            cells += ["", ""] if stat is None else [stat.mean, "" if stat.deviation is None else stat.deviation]
+        figures = [row.published.get(name) for name in table.with_published]
+        writer.writerow([*cells, *("" if figure is None else figure.value for figure in figures)])
+    return out.getvalue().rstrip("\n")
+
+
+def _json(table: Table) -> str:
+    rows = [
+        {
+            "method": row.label,
+            "seeds": row.seeds,
+            "numbers": {name: None if stat is None else asdict(stat) for name, stat in row.cells.items()},
+            "best": sorted(row.best),
+            "published": {name: figure.model_dump(mode="json") for name, figure in row.published.items()},
+        }
+        for row in table.rows
+    ]
+    return json.dumps(
+        {"benchmark": table.benchmark, "rows": rows, "notes": list(table.notes)}, indent=1, ensure_ascii=False
+    )

@@ -1,0 +1,124 @@
+"""Follow a run from outside, by its event log alone: what it is doing, how far it is, how long it still takes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class EventTail:
+    """Reads the events that were appended to a log since the last look.
+
+    A line that is still being written is left for the next look; a line that is not an event is passed over; a log that
+    was deleted and begun again is read from its start.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._place = 0
+        self._inode: int | None = None
+        self.restarted = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the new events; none while there is no log."""
+        try:
+            with self.path.open("rb") as file:
+                self._notice_restart(file.fileno())
+                file.seek(self._place)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._place += len(whole)
+        return [event for line in whole.splitlines() if (event := _event(line)) is not None]
+
+    def _notice_restart(self, handle: int) -> None:
+        state = os.fstat(handle)
+        self.restarted = self._inode is not None and (state.st_ino != self._inode or state.st_size < self._place)
+        if self.restarted:
+            self._place = 0
+        self._inode = state.st_ino
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and "event" in value else None
+
+
+@dataclass
+class RunState:
+    """Where a run is, made of its events one after another."""
+
+    name: str = ""
+    tasks: int = 0
+    task: int = 0  # the one under way, from 0
+    epoch: int = 0  # epochs of it that are done
+    epochs: int = 0
+    loss: float | None = None
+    losses: list[float] = field(default_factory=list)  # of the task under way
+    rows: list[dict[str, Any]] = field(default_factory=list)  # as in result.json
+    final: dict[str, Any] | None = None
+    epoch_seconds: float = 0.0  # smoothed
+    changed: float = 0.0  # time of the last event
+
+    @property
+    def done(self) -> bool:
+        """Whether the run ended."""
+        return self.final is not None
+
+    @property
+    def share(self) -> float:
+        """How much of the run is over, between 0 and 1, taking all tasks to be alike."""
+        if self.done:
+            return 1.0
+        if not self.tasks:
+            return 0.0
+        here = self.epoch / self.epochs if self.epochs and len(self.rows) <= self.task else 0.0
+        return min(1.0, (len(self.rows) + here) / self.tasks)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the epochs that are left take at the present pace; None while that is not known."""
+        if self.done:
+            return 0.0
+        if not self.epoch_seconds or not self.epochs:
+            return None
+        under_way = self.epochs - self.epoch if len(self.rows) <= self.task else 0
+        later = self.tasks - max(self.task + 1, len(self.rows))
+        return self.epoch_seconds * (under_way + later * self.epochs)
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take over an event; kinds that are not known are passed over."""
+        self.changed = float(event.get("time", self.changed))
+        kind = event.get("event")
+        if kind == "RunStarted":
+            self.name = f"{event['benchmark']}, {event['method']} ({event['preset']}), seed {event['seed']}"
+            self.tasks, self.final = int(event["tasks"]), None
+            if not event.get("resumed"):
+                self.rows = []
+        elif kind == "TaskStarted":
+            self.task, self.epoch, self.epochs = int(event["task"]), int(event["epoch"]), int(event["epochs"])
+            self.rows = self.rows[: self.task]  # a resumed run may learn again what it had not saved
+            self.losses = []
+        elif kind == "EpochDone":
+            self.task, self.epoch, self.epochs = int(event["task"]), int(event["epoch"]), int(event["epochs"])
+            self.loss = float(event["loss"])
+            self.losses.append(self.loss)
+            seconds = float(event["seconds"])
+            self.epoch_seconds = seconds if not self.epoch_seconds else 0.7 * self.epoch_seconds + 0.3 * seconds
+        elif kind == "TaskDone":
+            self.rows = [*self.rows[: int(event["task"])], dict(event["row"])]
+        elif kind == "RunDone":
+            self.final = dict(event["final"])
+
+
+def follow(folder: Path) -> tuple[EventTail, RunState]:
+    """Return what is needed to follow the run in a folder."""
+    return EventTail(folder / "events.jsonl"), RunState()

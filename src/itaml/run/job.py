@@ -1,0 +1,84 @@
+"""One run in a process of its own: `python -m itaml.run.job`, with the run as JSON on its standard input.
+
+It stops after the epoch under way, saved, when it is asked to (SIGTERM or SIGINT) or when the process that started it
+is gone. A lock beside the run's folder keeps a second job out for as long as the first is alive; it waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from itaml.errors import ItamlError
+from itaml.run.config import RunConfig
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+def main() -> int:
+    """Run what the standard input says; return the exit code. The last line on standard error says what went wrong."""
+    order: dict[str, Any] = json.loads(sys.stdin.read())
+    try:
+        _run(order)
+    except ItamlError as error:
+        sys.stderr.write(f"{' '.join(str(error).split())}\n")
+        return error.exit_code
+    except OSError as error:  # a full disk, a folder that may not be written
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _run(order: dict[str, Any]) -> None:
+    parent, asked = os.getppid(), False
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        asked = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    import torch  # noqa: PLC0415 (after the handlers, because importing it takes seconds)
+
+    from itaml.run.experiment import run_experiment  # noqa: PLC0415
+
+    torch.set_num_threads(order["threads"])
+    folder = Path(order["folder"])
+    with waiting_lock(folder):
+        run_experiment(
+            RunConfig.model_validate(order["config"]),
+            folder,
+            data_root=Path(order["data_root"]) if order["data_root"] else None,
+            resume=not order["force"],
+            force=order["force"],
+            checkpoint_seconds=order["checkpoint_seconds"],
+            stop=lambda: asked or os.getppid() != parent,
+        )
+
+
+@contextmanager
+def waiting_lock(folder: Path) -> Iterator[None]:
+    """Wait until no other job has the run in `folder`, and hold it inside the block."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which lets go of the lock
+
+
+if __name__ == "__main__":
+    sys.exit(main())

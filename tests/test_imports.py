@@ -22,7 +22,7 @@ LAYERS = (
     {"learners"},
     {"metrics"},
     {"run"},
-    {"library", "report", "serve", "cli", "testing", "__main__"},
+    {"library", "report", "serve", "cli", "testing", "sklearn", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

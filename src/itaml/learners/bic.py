@@ -16,6 +16,7 @@ Differences from the paper:
   takes steps of SGD.
 * Corrections of earlier tasks are kept, and applied to both networks in stage 1; the paper does not say.
 * Pictures held for validation are never trained on, in the task they come with or later.
+* More pictures of known classes (no new ones) are learned with their labels alone.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ class BiCSettings(MemorySettings):
         """Pictures kept for validation."""
         return round(self.memory * self.held_share)
 
+    @property
+    def room(self) -> int:
+        """Pictures in the smaller of the two memories."""
+        return min(self.held, self.memory - self.held)
+
 
 class BiC(DistillingLearner):
     """Distillation, and then two numbers against the bias to new classes."""
@@ -88,7 +94,7 @@ class BiC(DistillingLearner):
         """Return lambda * L_d + (1 - lambda) * L_c (eqs. 1 to 3)."""
         logits = self.corrected(self.forward(batch.images))
         classification = self.sample_losses(logits, batch).mean()
-        if self.teacher is None:
+        if self.teacher is None or self.teacher.columns == logits.shape[1]:
             return classification
         old = self.teacher.columns
         distilled = distillation(

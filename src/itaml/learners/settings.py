@@ -48,6 +48,11 @@ class SgdSettings(Settings):
     adapt_scope: Scope = "head"
     adapt_guard: bool = True
 
+    @property
+    def room(self) -> int:
+        """Pictures in the smallest part of the memory, which must hold one of every class."""
+        return self.memory
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.memory == 0 and self.adapt_steps:

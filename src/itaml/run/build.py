@@ -46,8 +46,11 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
         values["horizon"] = len(stream)
     settings = build(kind.Settings, values)
     classes = sum(map(len, stream.splits))
-    if getattr(kind, "uses_memory", False) and 0 < settings.memory < classes:
-        raise SettingsError(f"a memory of {settings.memory} pictures is smaller than the {classes} classes to remember")
+    if getattr(kind, "uses_memory", False) and settings.memory and settings.room < classes:
+        part = "" if settings.room == settings.memory else f", of which a part has {settings.room},"
+        raise SettingsError(
+            f"a memory of {settings.memory} pictures{part} is smaller than the {classes} classes to remember"
+        )
     model = build_classifier(settings.backbone, shape=stream.shape, seed=config.seeds.init)
     learner: Learner = kind(model, settings=settings, seeds=config.seeds, compute=config.compute)
     if isinstance(learner, SgdLearner):

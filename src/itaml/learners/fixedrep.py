@@ -6,7 +6,8 @@
 | w_y    | the head's row of class y, trained in the task that y is in only |
 
 Differences from the paper: the loss is softmax cross-entropy over the columns of all classes seen, in which the fixed
-old rows take part as constants; the paper trains sigmoid outputs. `loss="bce"` is the paper's.
+old rows take part as constants; the paper trains sigmoid outputs. `loss="bce"` is the paper's. With `negatives="own"`
+the rows of a task are trained among themselves, which keeps them from drowning the old ones.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml import params
+from itaml.data.images import ClassId
 from itaml.data.stream import Task
+from itaml.errors import SettingsError
 from itaml.learners.base import Batch, SgdLearner
 from itaml.learners.settings import NoMemorySettings, SgdSettings
 from itaml.storage import State
@@ -30,6 +33,13 @@ class FixedRep(SgdLearner):
     Settings: ClassVar[type[SgdSettings]] = NoMemorySettings
     uses_memory: ClassVar[bool] = False
     fixed = 0  # rows of the head that are learned; once there are any, the backbone is fixed as well
+
+    def check_classes(self, index: int, classes: tuple[ClassId, ...]) -> None:
+        """Refuse a task of one class whose row would have nothing to be told from."""
+        if self.settings.negatives == "own" and len(classes) == 1:
+            raise SettingsError(
+                f"task {index} has a single class, which negatives=own cannot train; use negatives=seen"
+            )
 
     def begin_task(self, task: Task) -> None:
         """Fix what was learned before, and grow the head."""

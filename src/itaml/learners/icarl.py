@@ -11,7 +11,8 @@
 
 Differences from the paper: the loss is the mean over columns instead of their sum, so that a rate fits
 tasks of any size. Shares of exemplars differ by at most one. While a task is under way its new classes have no
-exemplars: they are not named, and before any exemplars the network itself answers.
+exemplars: they are not named, and before any exemplars the network itself answers. More pictures of known classes,
+without a new class among them, are learned with their labels alone.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ICaRL(DistillingLearner):
         """Return the loss of Algorithm 3: right answers for new classes, the teacher's for old ones."""
         logits = self.forward(batch.images)
         truth = F.one_hot(batch.targets, logits.shape[1]).to(logits.dtype)
-        if self.teacher is not None:
+        if self.teacher is not None and self.teacher.columns < logits.shape[1]:
             truth[:, : self.teacher.columns] = self.taught(batch.images).sigmoid()  # q_y
         return F.binary_cross_entropy_with_logits(logits, truth)
 

@@ -34,9 +34,9 @@ def command(
 
 
 def _print(info: dict[str, Any]) -> None:
-    from itaml.cli.words import listed, percent, size
+    from itaml.cli.words import count, listed, percent, size
 
-    kept = f"{len(info['versions_kept'])} versions kept"
+    kept = f"{count(len(info['versions_kept']), 'version')} kept"
     print(f"{info['path']}: version {info['version']}, format {info['format']}, {size(info['bytes'])}, {kept}")
     if not info["tasks"]:
         print("it has not learned anything yet")

@@ -59,7 +59,7 @@ def command(
     given = {"backbone": backbone, "image_size": image_size, "memory": memory, "preset": preset, "seed": seed}
     wanted = {name: value for name, value in given.items() if value is not None}
     gathered = gather_folders(data)  # before the model is made, so that a wrong folder leaves nothing behind
-    library = _open_or_create(model, wanted, overrides or [], epochs, device)
+    library = _open_or_create(model, gathered, wanted, overrides or [], device)
     report = _learn(library, gathered, epochs=epochs, quiet=quiet or as_json)
     if as_json:
         record = report.record.model_dump(mode="json")
@@ -69,7 +69,7 @@ def command(
 
 
 def _open_or_create(
-    path: Path, wanted: dict[str, Any], overrides: list[str], epochs: int | None, device: str
+    path: Path, gathered: GatheredFiles, wanted: dict[str, Any], overrides: list[str], device: str
 ) -> Library:
     from itaml.config import parse_overrides
     from itaml.errors import UsageError
@@ -86,7 +86,8 @@ def _open_or_create(
                     f"{path} was made with its own settings, which cannot change: leave out {', '.join(fixed)}"
                 )
             return library
-    return Library.create(path, device=device, **wanted, settings=settings, epochs=epochs)
+    gathered.look()  # refuses pictures of which none can be read
+    return Library.create(path, device=device, **wanted, settings=settings)
 
 
 def _learn(library: Library, gathered: GatheredFiles, *, epochs: int | None, quiet: bool) -> LearnReport:
@@ -122,20 +123,19 @@ def _shown(progress: Any) -> Listener:
 
 def _print_report(library: Library, report: LearnReport) -> None:
     from itaml.cli.progress import duration
-    from itaml.cli.words import listed, percent, printable
+    from itaml.cli.words import count, listed, percent, printable
 
     record = report.record
     for note in report.notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     total, names = sum(record.pictures.values()), listed(record.new)
-    what = f"{len(record.new)} new classes ({names})" if record.new else f"more of {listed(record.known)}"
-    print(f"learned {what} from {total:,} pictures in {duration(record.seconds)}")
-    print(f"{library.path} now knows {len(library.classes)} classes in {len(library.tasks)} tasks\n")
+    what = f"{count(len(record.new), 'new class')} ({names})" if record.new else f"more of {listed(record.known)}"
+    print(f"learned {what} from {count(total, 'picture')} in {duration(record.seconds)}")
+    print(f"{library.path} now knows {count(len(library.classes), 'class')} in {count(len(library.tasks), 'task')}\n")
     print("accuracy in per cent on pictures held back from training, each alone among all classes:")
     print(f"{'task':>4}  {'pictures':>8}  {'before':>6}  {'after':>6}  classes")
     for score, task in zip(record.tasks, library.tasks, strict=True):
         figures = f"{score.pictures:>8}  {percent(score.before):>6}  {percent(score.after):>6}"
         print(f"{score.task + 1:>4}  {figures}  {listed(task.classes)}")
-    print(
-        f"{'new data':>14}  {'':>6}  {percent(record.validation):>6}  {record.validation_pictures} validation pictures"
-    )
+    validated = count(record.validation_pictures, "validation picture")
+    print(f"{'new data':>14}  {'':>6}  {percent(record.validation):>6}  {validated}")

@@ -15,10 +15,11 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Return a model to the state before its last learn, for good; also mends a model that is damaged."""
+    from itaml.cli.words import count
     from itaml.library.library import Library, rollback
 
     before, now = rollback(model)
     if not quiet:
         classes = len(Library.open(model, device="cpu").classes)
         source = "a damaged version" if before is None else f"version {before}"
-        print(f"{model} went from {source} back to version {now}, which knows {classes} classes")
+        print(f"{model} went from {source} back to version {now}, which knows {count(classes, 'class')}")

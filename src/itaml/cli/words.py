@@ -10,6 +10,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else ascii(c)[1:-1] for c in text)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun in the right form: 1 class, 2 classes."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{ending}"
+
+
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Return names after one another, the rest of many as a number."""
     shown = ", ".join(map(printable, names[:most]))

@@ -1,0 +1,205 @@
+"""Learning and naming: classes that come over time, in new processes, and what the report says."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from conftest import SPLITS, accuracy
+from itaml.data.images import ImageSet
+from itaml.errors import DataError, SettingsError
+from itaml.library.answers import task_error
+from itaml.library.choose import Look, choose_epochs, choose_settings, choose_size
+from itaml.library.held import held_share, split
+from itaml.library.library import Library
+from itaml.library.record import Options
+
+LEARN = """
+import sys, torch
+from itaml import Library
+torch.set_num_threads(1)
+Library.open(sys.argv[1]).learn(sys.argv[2])
+"""
+
+
+def test_learning_in_three_processes_is_learning_in_one(digits: Path, tmp_path: Path) -> None:
+    apart = Library.create(tmp_path / "apart", memory=200, epochs=4)
+    together = Library.create(tmp_path / "together", memory=200, epochs=4)
+    for name in SPLITS:
+        subprocess.run([sys.executable, "-c", LEARN, tmp_path / "apart", digits / name], check=True)
+        together.learn(digits / name)
+    apart.reload()
+    assert apart.classes == together.classes == tuple(f"digit {label}" for label in range(8))
+    here, there = accuracy(together, digits, tuple(SPLITS)), accuracy(apart, digits, tuple(SPLITS))
+    assert here > 0.9
+    assert abs(here - there) <= 0.01
+
+
+def test_the_report_tells_what_was_learned_and_forgotten(digits: Path, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "model")
+    library = Library.open(tmp_path / "model")
+    record = library.learn(digits / "third").record
+    assert record.new == ("digit 7",)
+    assert record.known == ()
+    assert set(record.pictures) == {"digit 7"}
+    assert record.validation_pictures == round(0.1 * (record.pictures["digit 7"] + record.validation_pictures))
+    assert [score.task for score in record.tasks] == [0, 1, 2]
+    assert all(score.before is not None and score.after is not None for score in record.tasks[:2])
+    assert record.tasks[2].before is None
+    assert record.tasks[2].after is not None
+    assert [task.classes for task in library.tasks] == [tuple(f"digit {n}" for n in part) for part in SPLITS.values()]
+    exemplars, held = sum(task.exemplars for task in library.tasks), sum(task.held_back for task in library.tasks)
+    assert held == 8 * held_share(200, 8)
+    assert exemplars + held == 200  # the whole budget, never more
+
+
+def test_known_classes_are_refreshed_and_make_no_task(digits: Path, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "model")
+    library = Library.open(tmp_path / "model")
+    record = library.learn(digits / "second", epochs=2).record
+    assert (record.new, record.known) == ((), ("digit 4", "digit 5", "digit 6"))
+    assert record.epochs == 2
+    assert len(library.tasks) == 2
+    assert library.tasks[1].pictures == 2 * sum(record.pictures.values())
+    assert accuracy(library, digits, ("first", "second")) > 0.85
+    mixed = tmp_path / "mixed"
+    shutil.copytree(digits / "third", mixed)
+    shutil.copytree(digits / "first" / "digit 0", mixed / "digit 0")
+    record = library.learn(mixed, epochs=2).record
+    assert (record.new, record.known) == (("digit 7",), ("digit 0",))
+    assert library.tasks[2].classes == ("digit 7",)
+
+
+def test_groups_find_the_task_together(digits: Path, made: Path) -> None:
+    library = Library.open(made)
+    files = [str(file) for label in (1, 5) for file in sorted((digits / "test" / f"digit {label}").iterdir())[:20]]
+    each, folder, stream = (library.predict(files, group=name) for name in ("each", "folder", "stream"))
+    assert len({answer.group for answer in each}) == 40
+    for answers in (folder, stream):
+        assert [answer.group for answer in answers] == [0] * 20 + [1] * 20
+        assert [answer.task for answer in answers] == [0] * 20 + [1] * 20
+    assert {answer.task for answer in library.predict(files[:20], group="all")} == {0}
+    known = library.predict(files, group="stream", mean_run=20)
+    assert [answer.label for answer in known] == [answer.label for answer in stream]
+    assert 0 < task_error(library._model) < 0.5
+
+
+def test_top_and_unknown(digits: Path, made: Path) -> None:
+    library = Library.open(made)
+    files = sorted((digits / "test" / "digit 7").iterdir())  # never learned
+    answers = library.predict(files, top=3, unknown_below=1.0)
+    assert {answer.label for answer in answers} == {"unknown"}
+    for answer in answers:
+        assert len(answer.top) == 3
+        assert answer.confidence == answer.top[0][1]
+    assert all(len(answer.top) == 7 for answer in library.predict(files, top=99))
+    with pytest.raises(SettingsError, match="top is at least 1"):
+        library.predict(files, top=0)
+    with pytest.raises(SettingsError, match="grouped by"):
+        library.predict(files, group="class")  # type: ignore[arg-type]
+
+
+def test_arrays_are_learned_and_named(tmp_path: Path) -> None:
+    raw = load_digits()
+    few = raw.target < 3
+    library = Library.create(tmp_path / "model", epochs=5)
+    library.learn(raw.images[few].astype(np.float32) / 16, raw.target[few])
+    library.learn((raw.images[raw.target == 3] / 16)[..., None], ["three"] * int((raw.target == 3).sum()))
+    assert library.classes == ("0", "1", "2", "three")
+    answers = library.predict(raw.images[raw.target == 3] / 16)
+    assert np.mean([answer.label == "three" for answer in answers]) > 0.9
+    assert answers[0].file is None
+    with pytest.raises(DataError, match="9 x 9"):
+        library.predict(np.zeros((2, 9, 9)))
+    with pytest.raises(DataError, match="2 pictures but 1 labels"):
+        library.learn(np.zeros((2, 8, 8)), [1])
+    with pytest.raises(DataError, match="NaN"):
+        library.learn(np.full((2, 8, 8), np.nan), [1, 2])
+    with pytest.raises(DataError, match="lie in no folders"):
+        library.predict(np.zeros((2, 8, 8)), group="folder")
+
+
+def test_a_learn_in_another_process_is_not_lost(digits: Path, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "model")
+    early = Library.open(tmp_path / "model")
+    Library.open(tmp_path / "model").learn(digits / "third", epochs=1)
+    early.learn(digits / "first", epochs=1)  # opened before the other learned
+    assert "digit 7" in early.classes
+
+
+def test_the_same_seed_repeats_a_learn_to_the_bit(digits: Path, tmp_path: Path) -> None:
+    def weights(name: str, seed: int) -> torch.Tensor:
+        library = Library.create(tmp_path / name, epochs=1, seed=seed)
+        library.learn(digits / "first")
+        learner = library._model.learner
+        assert learner is not None
+        return learner.model.head.weight.detach().clone()
+
+    assert torch.equal(weights("a", 1), weights("b", 1))
+    assert not torch.equal(weights("c", 1), weights("d", 2))
+
+
+def test_grey_model_reads_coloured_files(tmp_path: Path) -> None:
+    raw = load_digits()
+    few = raw.target < 2
+    library = Library.create(tmp_path / "model", epochs=5)
+    library.learn((raw.images[few] * 15).astype(np.uint8), raw.target[few])
+    Image.fromarray((raw.images[0] * 15).astype(np.uint8)).convert("RGB").resize((32, 32)).save(tmp_path / "zero.png")
+    assert library.predict(tmp_path / "zero.png")[0].label == "0"
+
+
+def test_what_is_chosen_follows_the_pictures() -> None:
+    free = Options()
+    assert [choose_size(free, Look(100, side, False)) for side in (5, 8, 9, 20, 28, 47, 48, 300)] == [
+        8, 8, 12, 20, 32, 32, 64, 64,
+    ]  # fmt: skip
+    assert choose_size(Options(image_size=40), Look(100, 300, False)) == 40
+    assert [choose_epochs(free, pictures) for pictures in (10, 3_000, 100_000)] == [60, 20, 8]
+    photos = choose_settings(free, Look(300, 200, False), (3, 64, 64), gpu=False)
+    assert (photos.backbone, photos.augment, photos.batch_size, photos.horizon) == (
+        "resnet18-small", "crop-flip", 32, "open",
+    )  # fmt: skip
+    assert (
+        choose_settings(free, Look(5000, 28, True), (3, 32, 32), gpu=True).augment == "crop"
+    )  # letters stay unmirrored
+    with pytest.raises(SettingsError, match="16 pixels or more"):
+        choose_settings(Options(backbone="resnet18-third"), Look(9, 8, True), (3, 8, 8), gpu=False)
+
+
+def test_tiny_classes_keep_their_pictures_for_training() -> None:
+    labels = torch.tensor([0, 1, 1, 1, 2, 2, 2, 2] + [3] * 50)
+    images = ImageSet.from_arrays(torch.zeros(len(labels), 1, 2, 2), labels)
+    train, validation = split(images, torch.arange(len(labels)))
+    assert torch.bincount(validation.labels).tolist() == [0, 0, 1, 5]
+    assert len(train) + len(validation) == len(labels)
+
+
+@pytest.mark.parametrize("budget", [1, 7, 40, 200, 2000])
+def test_training_shares_never_grow_as_classes_arrive(budget: int) -> None:
+    shares = [budget // classes - held_share(budget, classes) for classes in range(1, budget + 1)]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(shares))
+    assert all(share > 0 for share in shares)
+
+
+def test_a_network_with_convolutions_learns_photos(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for name, colour in (("red", 0), ("blue", 2)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            pixels = generator.integers(0, 90, (50 + number, 60, 3), dtype=np.uint8)
+            pixels[..., colour] += 120
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.jpg")
+    library = Library.create(tmp_path / "model", epochs=4, image_size=16, backbone="resnet18-small")
+    report = library.learn(tmp_path / "photos")
+    assert report.record.validation_pictures == 2
+    assert library.info()["shape"] == (3, 16, 16)
+    assert len(library.predict(sorted((tmp_path / "photos").rglob("*.jpg")))) == 12

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from itaml.library.library import Library
     from itaml.memory.store import Memory
     from itaml.models.classifier import Classifier, build_classifier
+    from itaml.report.result import Result, load_result
     from itaml.run.build import make_learner, make_stream
     from itaml.run.config import RunConfig, resolve
     from itaml.run.experiment import run_experiment
@@ -37,12 +38,14 @@ _HOMES = {
     "Library": "itaml.library.library",
     "Memory": "itaml.memory.store",
     "Prediction": "itaml.learners.contract",
+    "Result": "itaml.report.result",
     "RunConfig": "itaml.run.config",
     "Seeds": "itaml.config",
     "Task": "itaml.data.stream",
     "TaskStream": "itaml.data.stream",
     "build_classifier": "itaml.models.classifier",
     "continuum_size": "itaml.inference.bound",
+    "load_result": "itaml.report.result",
     "make_learner": "itaml.run.build",
     "make_stream": "itaml.run.build",
     "resolve": "itaml.run.config",
@@ -62,6 +65,7 @@ __all__ = [
     "Library",
     "Memory",
     "Prediction",
+    "Result",
     "RunConfig",
     "Seeds",
     "Task",
@@ -69,6 +73,7 @@ __all__ = [
     "__version__",
     "build_classifier",
     "continuum_size",
+    "load_result",
     "make_learner",
     "make_stream",
     "resolve",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from itaml._version import __version__
-from itaml.cli import bound, compare, data, listing, report, run
+from itaml.cli import bound, compare, data, listing, report, run, watch
 from itaml.errors import ItamlError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.command("run")(run.command)
 app.command("compare")(compare.command)
 app.command("report")(report.command)
+app.command("watch")(watch.command)
 app.command("list")(listing.command)
 app.command("bound")(bound.command)
 app.add_typer(data.app, name="data")

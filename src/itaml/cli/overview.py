@@ -32,6 +32,8 @@ class Overview:
         self._tails = [follow(job.folder)[0] for job in jobs]
         self._told = ["waiting" for _ in jobs]
         self._spoke = self._began = time.monotonic()
+        self._begins = [self._began for _ in jobs]
+        self._lasted: list[float] = []  # seconds of the runs that ended
         self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False) if live else None
 
     def __enter__(self) -> Self:
@@ -63,24 +65,34 @@ class Overview:
             if job.state in ("running", "done", "kept"):
                 for event in tail.read():
                     state.take(event)
+        changed = [index for index, job in enumerate(self.jobs) if job.state != self._told[index]]
+        for index in changed:
+            self._told[index] = self.jobs[index].state
+            if self._told[index] == "running":
+                self._begins[index] = time.monotonic()
+            elif self._told[index] == "done":
+                self._lasted.append(time.monotonic() - self._begins[index])
         if self._live:
             self._live.update(self._view(), refresh=True)
         elif not self.quiet:
-            self._lines()
+            self._lines(changed)
 
     def left(self) -> float | None:
         """Estimate the seconds until all runs are over; None while nothing is known."""
-        known = [
-            (state, state.seconds_left)
-            for state, job in zip(self.states, self.jobs, strict=True)
-            if job.state == "running" and state.seconds_left is not None
+        now = time.monotonic()
+        running = [
+            (s, now - b) for s, b, j in zip(self.states, self._begins, self.jobs, strict=True) if j.state == "running"
         ]
-        if not known:
+        whole = [*self._lasted, *(seconds / state.share for state, seconds in running if state.share > 0)]
+        if not whole:
             return None
-        running = sum(job.state == "running" for job in self.jobs)
-        whole = [left / (1 - state.share) for state, left in known if left is not None and state.share < 1]
-        waiting = sum(job.state == "waiting" for job in self.jobs) * (sum(whole) / len(whole) if whole else 0.0)
-        return (sum(left or 0.0 for _, left in known) + waiting) / max(running, 1)
+        each = sum(whole) / len(whole)
+        waiting = sum(job.state == "waiting" for job in self.jobs)
+        here = sum(
+            each if state.seconds_left is None or not state.share else seconds / state.share - seconds
+            for state, seconds in running
+        )
+        return (here + waiting * each) / max(len(running), 1)
 
     def _view(self) -> RenderableType:
         table = Table(box=None, pad_edge=False)
@@ -104,14 +116,13 @@ class Overview:
         words = f"{over} of {len(self.jobs)} runs, {duration(time.monotonic() - self._began)}"
         return words + ("" if left is None else f", about {duration(left)} left")
 
-    def _lines(self) -> None:
+    def _lines(self, changed: Sequence[int]) -> None:
         """Print a line for each change of state, and now and then where everything is."""
-        for index, job in enumerate(self.jobs):
-            if job.state != self._told[index]:
-                self._told[index] = job.state
-                accuracy = _accuracy(self.states[index]) if job.state in ("done", "kept") else ""
-                self.say(f"{job.name}: {job.state}{'  ' + accuracy if accuracy else ''}")
-                self._spoke = time.monotonic()
+        for index in changed:
+            job = self.jobs[index]
+            accuracy = _accuracy(self.states[index]) if job.state in ("done", "kept") else ""
+            self.say(f"{job.name}: {job.state}{'  ' + accuracy if accuracy else ''}")
+            self._spoke = time.monotonic()
         if time.monotonic() - self._spoke >= EVERY:
             self._spoke = time.monotonic()
             running = [(j, s) for j, s in zip(self.jobs, self.states, strict=True) if j.state == "running"]

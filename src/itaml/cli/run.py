@@ -44,6 +44,9 @@ def command(
     checkpoint_seconds: Annotated[
         float, typer.Option(min=0, help="Save after an epoch when the last save is older than this.")
     ] = 30.0,
+    log: Annotated[
+        list[str] | None, typer.Option(help="Write the numbers for another program too: csv, tensorboard, mlflow. Repeatable.")
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -73,7 +76,7 @@ def command(
         compute=build(Compute, {"device": device, "precision": precision}, what="option"),
     )
     folder = out or default_folder(config, runs)
-    options = {"data_root": find_root(data_root), "resume": resume, "force": force}
+    options = {"data_root": find_root(data_root), "resume": resume, "force": force, "logs": log or []}
     result = _go(config, folder, quiet=quiet or as_json, checkpoint_seconds=checkpoint_seconds, **options)
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
@@ -81,18 +84,19 @@ def command(
         _print_final(result, folder, config)
 
 
-def _go(config: RunConfig, folder: Path, *, quiet: bool, **options: Any) -> dict[str, Any]:
+def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **options: Any) -> dict[str, Any]:
     from itaml.cli.progress import LearningProgress
     from itaml.data.benchmarks import benchmark
     from itaml.errors import InterruptedRunError
     from itaml.run.experiment import run_experiment
+    from itaml.run.mirrors import mirrors
 
     tasks = len(config.split) if config.split else benchmark(config.benchmark).tasks
     progress = LearningProgress(tasks, live=sys.stderr.isatty() and not quiet)
     listeners = [] if quiet else [progress, _table(progress, max(config.p))]
-    with _polite_interrupt(progress, quiet=quiet) as stop, progress:
+    with mirrors(logs, config, folder) as also, _polite_interrupt(progress, quiet=quiet) as stop, progress:
         try:
-            return run_experiment(config, folder, listeners=listeners, stop=stop, **options)
+            return run_experiment(config, folder, listeners=[*listeners, *also], stop=stop, **options)
         except InterruptedRunError as error:
             raise InterruptedRunError(f"{error}; it is saved in {folder}: repeat the command with --resume") from error
 

@@ -1,0 +1,171 @@
+"""Mirrors of the event log for other programs: CSV, TensorBoard, MLflow.
+
+Each is a listener that writes the numbers of `scalars` into the run's folder (MLflow: to the server that
+`MLFLOW_TRACKING_URI` names, if it is set). A resumed run goes on in the same place.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from itaml.errors import MissingExtraError, UnknownNameError
+from itaml.events import EpochDone, Event, RunDone, RunStarted, TaskDone
+from itaml.registry import unknown
+from itaml.run.config import RunConfig
+
+Scalar = tuple[str, float, int]  # name, value, step
+
+
+def scalars(event: Event) -> list[Scalar]:
+    """Return the numbers of an event: training by epochs since the run began, accuracies by tasks learned."""
+    if isinstance(event, EpochDone):
+        step = event.task * event.epochs + event.epoch
+        rate = event.images / event.seconds if event.seconds else 0.0
+        return [("train/loss", event.loss, step), ("train/lr", event.lr, step), ("train/images_per_second", rate, step)]
+    if isinstance(event, TaskDone):
+        names = ("task_aware", "no_update", "train_seconds", "peak_memory_mb")
+        numbers = _continuum(event.row) | {name: event.row.get(name) for name in names}
+        return [(f"task/{name}", value, event.task + 1) for name, value in numbers.items() if value is not None]
+    if isinstance(event, RunDone):
+        final = event.final
+        averages = {f"average_incremental_p{p}": value for p, value in final.get("average_incremental", {}).items()}
+        names = ("task_aware", "no_update", "forgetting")
+        numbers = _continuum(final) | {name: final.get(name) for name in names} | averages
+        return [(f"final/{name}", value, 0) for name, value in numbers.items() if value is not None]
+    return []
+
+
+def _continuum(row: dict[str, Any]) -> dict[str, float | None]:
+    return {f"{kind}_p{p}": at[kind] for p, at in row.get("continuum", {}).items() for kind in ("class", "task")}
+
+
+class Mirror(Protocol):
+    """A listener that has to be closed."""
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+
+    def close(self) -> None:
+        """Write what is still held back."""
+
+
+class CsvMirror:
+    """`metrics.csv`: a row a number, in columns time, name, step, value."""
+
+    def __init__(self, config: RunConfig, folder: Path) -> None:
+        self.path = folder / "metrics.csv"
+
+    def __call__(self, event: Event) -> None:
+        """Append the event's numbers; a run that starts anew starts the file anew."""
+        rows = [(round(time.time(), 3), name, step, value) for name, value, step in scalars(event)]
+        fresh = isinstance(event, RunStarted) and not event.resumed
+        if not rows and not fresh:
+            return
+        exists = self.path.exists() and not fresh
+        with self.path.open("a" if exists else "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerows([("time", "name", "step", "value"), *rows] if not exists else rows)
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class TensorBoardMirror:
+    """`tensorboard/` in the run's folder; the extra `tensorboard`."""
+
+    def __init__(self, config: RunConfig, folder: Path) -> None:
+        writers = _extra("torch.utils.tensorboard", "tensorboard")
+        self._open: Callable[[], Any] = lambda: writers.SummaryWriter(str(folder / "tensorboard"))
+        self._writer: Any = None  # opened with the first number, when the run's folder is there
+
+    def __call__(self, event: Event) -> None:
+        """Write the event's numbers."""
+        for name, value, step in scalars(event):
+            if self._writer is None:
+                self._writer = self._open()
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Write what is held back."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class MlflowMirror:
+    """A run of MLflow in the experiment `itaml`, with the settings as parameters; the extra `mlflow`."""
+
+    def __init__(self, config: RunConfig, folder: Path) -> None:
+        mlflow = _extra("mlflow", "mlflow")
+        where = os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlflow").absolute().as_uri()
+        self._connect: Callable[[], Any] = lambda: mlflow.MlflowClient(tracking_uri=where)
+        self._note = folder / "mlflow_run.txt"  # which run of MLflow this is, for when it is resumed
+        self._config = config
+        self._client: Any = None
+        self._run = ""
+
+    def __call__(self, event: Event) -> None:
+        """Write the event's numbers; the run ends with `RunDone`."""
+        if isinstance(event, RunStarted):
+            self._begin(resumed=event.resumed)
+        for name, value, step in scalars(event):
+            self._client.log_metric(self._run, name, value, step=step)
+        if isinstance(event, RunDone):
+            self._client.set_terminated(self._run)
+
+    def _begin(self, *, resumed: bool) -> None:
+        self._client = self._connect()
+        if resumed and self._note.is_file():
+            self._run = self._note.read_text(encoding="utf-8").strip()
+            return
+        found = self._client.get_experiment_by_name("itaml")
+        experiment = found.experiment_id if found else self._client.create_experiment("itaml")
+        config = self._config
+        name = f"{config.benchmark}-{config.method}-{config.preset}-seed{config.seed}"
+        self._run = self._client.create_run(experiment, run_name=name).info.run_id
+        facts = {"benchmark": config.benchmark, "method": config.method, "preset": config.preset, "seed": config.seed}
+        for key, value in (facts | config.settings).items():
+            self._client.log_param(self._run, key, value)
+        self._note.write_text(self._run + "\n", encoding="utf-8")
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+MIRRORS: dict[str, Callable[[RunConfig, Path], Mirror]] = {
+    "csv": CsvMirror,
+    "tensorboard": TensorBoardMirror,
+    "mlflow": MlflowMirror,
+}
+
+
+@contextmanager
+def mirrors(names: list[str], config: RunConfig, folder: Path) -> Iterator[list[Mirror]]:
+    """Open mirrors by name, before anything is run, and close them at the end.
+
+    Raises:
+        UnknownNameError: there is no such mirror.
+        MissingExtraError: a mirror's package is not installed; the message names the extra.
+    """
+    for name in names:
+        if name not in MIRRORS:
+            raise UnknownNameError(unknown("log", name, MIRRORS))
+    opened = [MIRRORS[name](config, folder) for name in dict.fromkeys(names)]
+    try:
+        yield opened
+    finally:
+        for mirror in opened:
+            mirror.close()
+
+
+def _extra(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(f"--log {extra} needs a package more: pip install 'itaml[{extra}]'") from error

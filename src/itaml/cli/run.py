@@ -45,7 +45,7 @@ def command(
         float, typer.Option(min=0, help="Save after an epoch when the last save is older than this.")
     ] = 30.0,
     log: Annotated[
-        list[str] | None, typer.Option(help="Write the numbers for another program too: csv, tensorboard, mlflow. Repeatable.")
+        list[str] | None, typer.Option(help="Write numbers elsewhere too: csv, tensorboard, mlflow. Repeatable.")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -76,8 +76,8 @@ def command(
         compute=build(Compute, {"device": device, "precision": precision}, what="option"),
     )
     folder = out or default_folder(config, runs)
-    options = {"data_root": find_root(data_root), "resume": resume, "force": force, "logs": log or []}
-    result = _go(config, folder, quiet=quiet or as_json, checkpoint_seconds=checkpoint_seconds, **options)
+    options = {"data_root": find_root(data_root), "resume": resume, "force": force}
+    result = _go(config, folder, quiet=quiet or as_json, logs=log or [], checkpoint_seconds=checkpoint_seconds, **options)
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     elif not quiet:

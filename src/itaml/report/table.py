@@ -49,9 +49,7 @@ class Table:
     @property
     def notes(self) -> tuple[str, ...]:
         """What has to be known to read the table."""
-        notes = [
-            "Accuracies are per cent after the last task, mean ± deviation over seeds; the best is in bold, or has a star."
-        ]
+        notes = ["Per cent after the last task, mean ± deviation over seeds; the best is in bold, or has a star."]
         if any(row.is_bound for row in self.rows):
             notes.append("joint keeps all data: it is an upper bound and does not count for the best.")
         figures = {figure for row in self.rows for figure in row.published.values()}

@@ -36,8 +36,8 @@ def scalars(event: Event) -> list[Scalar]:
     if isinstance(event, RunDone):
         final = event.final
         averages = {f"average_incremental_p{p}": value for p, value in final.get("average_incremental", {}).items()}
-        names = ("task_aware", "no_update", "forgetting")
-        numbers = _continuum(final) | {name: final.get(name) for name in names} | averages
+        others = {name: final.get(name) for name in ("task_aware", "no_update", "forgetting")}
+        numbers = _continuum(final) | others | averages
         return [(f"final/{name}", value, 0) for name, value in numbers.items() if value is not None]
     return []
 

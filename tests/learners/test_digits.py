@@ -37,7 +37,8 @@ def digits() -> TaskStream:
 
 def accuracy(stream: TaskStream, method: str, preset: str = "best") -> tuple[float, float]:
     """Return class accuracy at p = 1, and with the task told."""
-    config = resolve("digits", method=method, preset=preset, overrides={"epochs": 2})
+    epochs = 4 if method == "fixedrep" else 2
+    config = resolve("digits", method=method, preset=preset, overrides={"epochs": epochs})
     learner = make_learner(config, stream)
     for task in stream:
         learner.learn(task)

@@ -103,7 +103,7 @@ def test_joint_probabilities_are_the_tasks_times_the_class_inside_it() -> None:
 
 
 def shifted_heads(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return scores of two tasks, each 1 above the other on its own samples, but task 1 responds 10 higher and wider."""
+    """Return scores of two tasks, each 1 above the other on its own samples; task 1 responds 10 higher and wider."""
     generator = torch.Generator().manual_seed(seed)
     tasks = torch.arange(count) % 2
     scores = torch.randn(count, 2, generator=generator) * 0.3

@@ -76,8 +76,9 @@ def command(
         compute=build(Compute, {"device": device, "precision": precision}, what="option"),
     )
     folder = out or default_folder(config, runs)
-    options = {"data_root": find_root(data_root), "resume": resume, "force": force}
-    result = _go(config, folder, quiet=quiet or as_json, logs=log or [], checkpoint_seconds=checkpoint_seconds, **options)
+    options: dict[str, Any] = {"data_root": find_root(data_root), "resume": resume, "force": force}
+    options |= {"logs": log or [], "checkpoint_seconds": checkpoint_seconds}
+    result = _go(config, folder, quiet=quiet or as_json, **options)
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     elif not quiet:

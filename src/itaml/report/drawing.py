@@ -40,6 +40,7 @@ DARK = {
     "series5": "#f0b93a",
 }
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
+ENLARGED = 1.2  # how much larger than drawn a chart may get on a wide page
 Point = tuple[float, float]
 
 
@@ -107,7 +108,7 @@ def to_svg(drawing: Drawing, *, page: bool) -> str:
     """Write a drawing as SVG: for a page (colours by CSS variable), or as a file that stands alone."""
     size = f'viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
     if page:
-        head = f'<svg {size} role="img" class="chart" style="max-width:{_n(drawing.width)}px">'
+        head = f'<svg {size} role="img" class="chart" style="max-width:{_n(ENLARGED * drawing.width)}px">'
     else:
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} width="{_n(drawing.width)}" height="{_n(drawing.height)}" '

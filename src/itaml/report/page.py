@@ -73,8 +73,8 @@ def _section(name: str, results: Sequence[Result], *, anchor: str) -> Markup:
     parts += [tag("p", note, class_="soft small") for note in comparison.notes]
     parts.append(_meanings())
     parts.append(_published(name, groups))
-    parts += [tag("h3", "Accuracy after each task"), _charts(list(curves(groups, p).values()))]
-    parts += [tag("h3", "Time and memory"), _charts(costs(groups))]
+    parts += [tag("h3", "Accuracy after each task"), _charts(list(curves(groups, p).values()), "charts wide")]
+    parts += [tag("h3", "Time and memory"), _charts(costs(groups), "charts wide")]
     parts += [_method(one, style, heading=f"{anchor}m{style}") for style, one in enumerate(groups)]
     return tag("section", *parts)
 
@@ -114,8 +114,8 @@ def _published(name: str, groups: Sequence[Group]) -> Markup:
     return tag("div", tag("p", "Also published:"), tag("ul", *(tag("li", line) for line in lines)), class_="small")
 
 
-def _charts(drawings: Sequence[Drawing]) -> Markup:
-    return tag("div", *(tag("figure", Markup(to_svg(drawing, page=True))) for drawing in drawings), class_="charts")
+def _charts(drawings: Sequence[Drawing], kind: str = "charts") -> Markup:
+    return tag("div", *(tag("figure", Markup(to_svg(drawing, page=True))) for drawing in drawings), class_=kind)
 
 
 def _method(one: Group, style: int, *, heading: str) -> Markup:

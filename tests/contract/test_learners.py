@@ -58,7 +58,7 @@ def test_learner_keeps_the_contract_with_momentum_balance_and_clipping(name: str
 class _Grows(Finetune):
     def predict(self, continuum: Tensor) -> Prediction:
         with torch.no_grad():
-            self.model.head.bias += 1
+            self.model.head.bias.add_(1)
         return super().predict(continuum)
 
 

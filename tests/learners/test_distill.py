@@ -77,7 +77,8 @@ def test_the_teacher_is_the_model_before_the_task_to_the_bit(tiny_stream: TaskSt
 def test_herding_is_brute_force() -> None:
     """Each next exemplar is the one, of all that are left, that brings the mean nearest to the class mean."""
     features = F.normalize(torch.randn(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4)), dim=1)
-    target, chosen = features.mean(0), []
+    target = features.mean(0)
+    chosen: list[int] = []
     for _ in range(6):
         left = [row for row in range(9) if row not in chosen]
         chosen.append(min(left, key=lambda row: float((features[[*chosen, row]].mean(0) - target).norm())))

@@ -93,7 +93,7 @@ def test_penalty_counts_only_rows_that_the_anchor_knows() -> None:
     model.head.grow((2, 3), generator=torch.Generator().manual_seed(0))
     assert anchor.penalty(model).item() == 0
     with torch.no_grad():
-        model.head.bias += 3.0
+        model.head.bias.add_(3.0)
     assert anchor.penalty(model).item() == pytest.approx(2 * 2.0 * 9.0)  # two old rows, Omega 2, moved by 3
 
 

@@ -185,7 +185,7 @@ def heat_map(
 ) -> Drawing:
     """Draw fractions as a grid of shades, with the per cent in each cell while there is room for it."""
     count = max(len(rows), len(columns))
-    side = min(46.0, (WIDTH - 60) / count)
+    side = min(48.0, (WIDTH - 60) / count)
     left, top = 52.0, 34.0
     shapes: list[Shape] = [Text((4, 18), title, SIZE, bold=True)]
     for i, row in enumerate(cells):
@@ -208,9 +208,8 @@ def heat_map(
     ]
     shapes.append(Text((left + len(columns) * side / 2, bottom + 38), x_label, SIZE, "middle", "soft"))
     shapes.append(Text((16, top + len(rows) * side / 2), y_label, SIZE, "middle", "soft", turned=True))
-    wide = max(left + len(columns) * side + 8, text_width(title, SIZE) * 1.1 + 10)
     tall = max(bottom + 46, top + text_width(y_label, SIZE) + 10)
-    return Drawing(wide, tall, tuple(shapes), title)
+    return Drawing(WIDTH, tall, tuple(shapes), title)
 
 
 def bar_chart(

@@ -28,11 +28,8 @@ def tag(name: str, /, *content: Content, **attributes: str) -> Markup:
     return Markup(f"<{name}{words}>{''.join(map(text, content))}</{name}>")
 
 
-def table(rows: list[list[Content]], *, head: bool = True, **attributes: str) -> Markup:
-    """Return a table that scrolls sideways when it is too wide; the first cell of a row is its head."""
-    parts = []
-    if head:
-        parts.append(tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in rows[0]))))
-    body = rows[1:] if head else rows
-    lines = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in body)
-    return tag("div", tag("table", *parts, tag("tbody", *lines), **attributes), class_="scroll", tabindex="0")
+def table(rows: list[list[Content]], **attributes: str) -> Markup:
+    """Return a table that scrolls sideways when it is too wide; the first row and the first cells are heads."""
+    head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in rows[0])))
+    lines = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows[1:])
+    return tag("div", tag("table", head, tag("tbody", *lines), **attributes), class_="scroll", tabindex="0")

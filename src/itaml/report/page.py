@@ -128,7 +128,7 @@ def _method(one: Group, style: int, *, heading: str) -> Markup:
         tag("h4", "Exemplar memory"),
         _exemplars(run),
         tag("h4", "Settings"),
-        tag("div", _pairs(_flat(run.config)), class_="columns"),
+        _settings(run),
         tag("h4", "Versions"),
         tag("p", "; ".join(f"{name} {value}" for name, value in run.environment.items()), class_="small"),
         tag("h4", "To repeat"),
@@ -151,9 +151,12 @@ def _exemplars(run: Result) -> Markup:
     return tag("div", tag("p", found.words, class_="soft small"), tag("div", *strips, class_="exemplars"))
 
 
-def _pairs(values: dict[str, str]) -> Markup:
-    rows: list[list[Content]] = [[name, tag("code", value)] for name, value in values.items()]
-    return table(rows, head=False, class_="pairs") if rows else tag("p", "not recorded")
+def _settings(run: Result) -> Markup:
+    """List every setting; seeds that follow the root seed go without saying."""
+    values = _flat(run.config)
+    shown = {k: v for k, v in values.items() if not (k.startswith("seeds.") and v == values.get("seed"))}
+    lines = (tag("li", tag("span", name + " ", class_="soft"), tag("code", value)) for name, value in shown.items())
+    return tag("ul", *lines, class_="settings") if shown else tag("p", "The result does not hold them.")
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -42,7 +42,7 @@ class Seeds(Settings):
     def of(cls, root: int, **overrides: int | None) -> Self:
         """Return seeds that all equal `root`, apart from the given ones; classes keep the data set's order."""
         names = [name for name in cls.model_fields if name != "order"]
-        return cls(**({name: root for name in names} | overrides))
+        return cls(**(dict.fromkeys(names, root) | overrides))
 
 
 class Compute(Settings):

@@ -1,4 +1,4 @@
-"""What happens during a run, as typed, frozen records; the event log, progress displays and mirrors are made of them."""
+"""What happens during a run, as typed, frozen records: the event log and progress displays are made of them."""
 
 from __future__ import annotations
 

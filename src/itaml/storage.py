@@ -1,8 +1,8 @@
 """States on disk: nested plain values and tensors in one safetensors file, complete or absent, never pickled.
 
 The tensors are the file's tensors; everything else is JSON in the file's header, where a tensor's place is held by its
-key. A SHA-256 of both stands beside it, so that a flipped byte is found. A file is written under a temporary name, synced
-and renamed, so that a kill or a full disk leaves the former file as it was.
+key. A SHA-256 of both stands beside it, so that a flipped byte is found. A file is written under a temporary name,
+synced and renamed, so that a kill or a full disk leaves the former file as it was.
 """
 
 from __future__ import annotations

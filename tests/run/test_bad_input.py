@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from runs import checkpoint, short
 
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task, TaskStream, split_classes
@@ -26,6 +25,7 @@ from itaml.events import Event
 from itaml.run.config import RunConfig, resolve
 from itaml.run.experiment import CHECKPOINT, CONFIG, RESULT, run_experiment
 from itaml.storage import save_state
+from run_support import checkpoint, short
 from support import SHAPE, fresh_itaml, same_bits, synthetic_stream
 
 pytestmark = pytest.mark.usefixtures("small_benchmarks")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import checkpoint, numbers, short
 
 from itaml.errors import InterruptedRunError
 from itaml.events import BatchDone, EpochDone, Event, RunStarted
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import RunConfig
 from itaml.run.experiment import CHECKPOINT, EVENTS, RESULT, run_experiment
+from run_support import checkpoint, numbers, short
 from support import same_bits
 
 pytestmark = pytest.mark.usefixtures("small_benchmarks")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import checkpoint, numbers, short
 
 from itaml.config import Seeds
 from itaml.run.experiment import run_experiment
+from run_support import checkpoint, numbers, short
 from support import same_bits
 
 pytestmark = pytest.mark.usefixtures("small_benchmarks")

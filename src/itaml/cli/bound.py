@@ -15,7 +15,8 @@ def command(
     classes_per_task: Annotated[int | None, typer.Option(help="Classes in each task (U).")] = None,
     tasks: Annotated[int | None, typer.Option(help="Tasks learned so far (t).")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Classes in each task where they differ, such as 4,3,2,1; instead of the two above.")
+        str | None,
+        typer.Option(help="Classes in each task where they differ, such as 4,3,2,1; instead of the two above."),
     ] = None,
     gamma: Annotated[float, typer.Option(help="Wanted probability that the task is found.")] = 0.95,
     samples: Annotated[

@@ -29,7 +29,8 @@ def command(
     order_seed: Annotated[int | None, typer.Option(help="Shuffle the classes with this seed; else in order.")] = None,
     p: Annotated[int | None, typer.Option("-p", "--continuum", help="Samples a continuum, beside 1.")] = None,
     validation: Annotated[
-        float, typer.Option(help="Evaluate on this share of the training data instead of test data, to choose settings.")
+        float,
+        typer.Option(help="Evaluate on this share of the training data instead of test data, to choose settings."),
     ] = 0.0,
     out: Annotated[Path | None, typer.Option(help="Folder of this run; by default a folder in --runs.")] = None,
     runs: Annotated[Path, typer.Option(help="Folder that runs are kept in.")] = Path("runs"),

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-COLUMNS = ("task", "classes", "class p=1", "class p={p}", "task p=1", "task p={p}", "task-aware", "no update", "seconds")
+COLUMNS = (
+    "task",
+    "classes",
+    "class p=1",
+    "class p={p}",
+    "task p=1",
+    "task p={p}",
+    "task-aware",
+    "no update",
+    "seconds",
+)
 
 
 def percent(value: float | None) -> str:
@@ -50,7 +60,11 @@ def final_lines(result: Mapping[str, Any], p: int) -> list[str]:
         (percent(many["task"]), f"task found, p={p}", f"share of pictures whose group of {p} is given its task"),
         (percent(final["task_aware"]), "task-aware", "class accuracy when the task is told"),
         (percent(final["no_update"]), "no update", "generic model alone: arg-max over all classes, no adaptation"),
-        (percent(final["average_incremental"]["1"]), "average, p=1", "class accuracy at p=1, mean over all tasks' ends"),
+        (
+            percent(final["average_incremental"]["1"]),
+            "average, p=1",
+            "class accuracy at p=1, mean over all tasks' ends",
+        ),
         (percent(final["average_incremental"][str(p)]), f"average, p={p}", f"the same at p={p}"),
         (percent(final["forgetting"]), "forgetting, p=1", "mean loss of old tasks since their best"),
     ]

@@ -1,13 +1,14 @@
 """`TaskStream`: classes that arrive in groups, one group a task.
 
-A stream is a sequence: it can be indexed, sliced and walked again, and has no cursor. A `Task` is all that a learner may
-see of one step; the test images of a stream are reached through the stream alone, which learners never hold.
+A stream is a sequence: it can be indexed, sliced and walked again, and has no cursor. A `Task` is all that a learner
+may see of one step; the test images of a stream are reached through the stream alone, which learners never hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import overload
 
 import torch
@@ -139,4 +140,4 @@ def split_classes(
         shuffle = torch.randperm(len(order), generator=seeding.generator(order_seed, "class-order"))
         order = [order[position] for position in shuffle.tolist()]
     ends = torch.tensor([0, *sizes]).cumsum(0).tolist()
-    return tuple(tuple(order[start:end]) for start, end in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(tuple(order[start:end]) for start, end in pairwise(ends))

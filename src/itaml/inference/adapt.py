@@ -78,7 +78,7 @@ def adapt(
     for _ in range(steps):
         batch = pool[torch.randperm(len(pool), generator=generator)[:batch_size]]
         optimizer.zero_grad()
-        losses(moving, batch)[0].backward()  # type: ignore[no-untyped-call]
+        losses(moving, batch)[0].backward()
         optimizer.step()
     adapted = {name: value.detach() for name, value in moving.items()}
     if before is not None:

@@ -8,9 +8,9 @@
 | n      | samples in the continuum                                                            |
 | gamma  | wanted probability that the task is right                                           |
 
-The task counts as found when more than round(n/t) samples, the number that chance would give it, point to it; `round` is
-Python's own. Differences from the paper: its Algorithm 4 drops the leading "P0 +" of P0_hat that its text has, and we
-follow the text; with a single task there is nothing to find, so one sample is enough, where the formula would give none.
+The task counts as found when more than round(n/t) samples, the number that chance would give it, point to it; `round`
+is Python's. Differences from the paper: its Algorithm 4 drops the leading "P0 +" of P0_hat that its text has, and we
+follow the text; with a single task there is nothing to find, so one sample is enough, where the formula gives none.
 For tasks of different sizes P0_hat differs between tasks; every answer is about the task that is hardest to find, the
 smallest.
 """

@@ -1,9 +1,10 @@
 """Task scores calibrated on the exemplars.
 
 The heads of tasks learned apart need not respond on one scale. A multinomial logistic model maps each sample's largest
-responses a task, s (n, tasks), to its task: log-softmax(a_i * s_i + b_i), with a gain and an offset a task. It is fitted on
-the exemplar memory, every task weighing the same, with a small pull of the gains to their mean and of the offsets to
-zero, so that few exemplars do no harm. The problem is convex and solved by L-BFGS in double precision: no seed.
+responses a task, s (n, tasks), to its task: log-softmax(a_i * s_i + b_i), with a gain and an offset a task. It is
+fitted on the exemplar memory, every task weighing the same, with a small pull of the gains to their mean and of the
+offsets to zero, so that few exemplars do no harm. The problem is convex and solved by L-BFGS in double precision: no
+seed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def fit_calibration(scores: Tensor, tasks: Tensor) -> Calibration:
         losses = F.cross_entropy(scores * gain + offset, tasks, reduction="none")
         pull = ((gain - gain.mean()) * scale).square().sum() + offset.square().sum()
         loss = (losses * weights).sum() + RIDGE * pull
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
     optimizer.step(objective)

@@ -33,12 +33,14 @@ def name_classes(tasks: Tensor, table: TaskTable, adapted: AdaptedScores) -> tup
 
 
 def task_posterior(evidence: Tensor, continua: Tensor) -> Tensor:
-    """Return the probability of each task (continua, tasks), from log-evidence that adds up over a continuum's samples."""
+    """Return the probability of each task (continua, tasks), from log-evidence that adds up over the samples."""
     sizes = torch.bincount(continua)[:, None]
     return (continuum_means(evidence, continua) * sizes).softmax(1)
 
 
-def joint_probabilities(class_scores: Tensor, inside: Tensor, tasks: Tensor, posterior: Tensor, table: TaskTable) -> Tensor:
+def joint_probabilities(
+    class_scores: Tensor, inside: Tensor, tasks: Tensor, posterior: Tensor, table: TaskTable
+) -> Tensor:
     """Return the probability of each class (n, columns): that of its task times that of the class inside the task.
 
     Inside the task that was found, the adapted model speaks (`inside`); inside the others, the generic one.

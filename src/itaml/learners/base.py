@@ -1,7 +1,7 @@
 """`SgdLearner`: the only loop over epochs and batches, and two-stage inference on what it trained.
 
-A method overrides `begin_task`, `loss`, `step` and `end_task`, and what it keeps besides weights and exemplars goes into
-`extra_state`. A regulariser is `loss` and `end_task`; GEM is `step`; iTAML is `step` calling into `meta`.
+A method overrides `begin_task`, `loss`, `step` and `end_task`, and what it keeps besides weights and exemplars goes
+into `extra_state`. A regulariser is `loss` and `end_task`; GEM is `step`; iTAML is `step` calling into `meta`.
 
 Decisions: the optimiser is made anew for every task; every random draw comes from a generator that is derived from
 (seed, task, epoch), so that a learner restored after any epoch goes on to the same bits.
@@ -76,7 +76,7 @@ class SgdLearner(TwoStage):
         recipe(settings.augment)  # an unknown name is an error before any training
         self.device = hardware.pick_device(compute)
         layout = torch.channels_last if hardware.has_convolutions(model) else torch.preserve_format
-        super().__init__(model.to(self.device, memory_format=layout), settings=settings, seeds=seeds)
+        super().__init__(_placed(model, self.device, layout), settings=settings, seeds=seeds)
         self.layout = layout
         self.bf16 = hardware.use_bf16(compute, model, self.device)
         self.autocast = hardware.autocast(self.device, bf16=self.bf16)
@@ -105,7 +105,7 @@ class SgdLearner(TwoStage):
         """Take one training step and return its loss."""
         optimizer.zero_grad()
         loss = self.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.clip_gradients()
         optimizer.step()
         return loss.detach()
@@ -171,6 +171,7 @@ class SgdLearner(TwoStage):
             self.progress = Progress(task.index, epoch + 1)
             self.listen(done)
         self.model.eval()
+        self._check_finite(task)
         self.end_task(task)
         self.progress, self.active_optimizer = None, None
         self.forget_adaptations()
@@ -215,6 +216,13 @@ class SgdLearner(TwoStage):
                 f"the loss became {mean} in task {task.index}, epoch {epoch + 1}: try a smaller lr (it is {s.lr})"
             )
         return EpochDone(task.index, epoch + 1, s.epochs, mean, done, time.perf_counter() - start, s.lr * factor)
+
+    def _check_finite(self, task: Task) -> None:
+        """Refuse weights that the very last steps have ruined, which no loss has shown yet."""
+        if not all(bool(value.isfinite().all()) for value in self.model.parameters()):
+            raise TrainingError(
+                f"the weights are not finite after task {task.index}: try a smaller lr (it is {self.settings.lr})"
+            )
 
     def _order(self, images: ImageSet, generator: torch.Generator) -> Tensor:
         if self.settings.sampling == "balanced" and len(self.table) > 1:
@@ -281,6 +289,12 @@ class SgdLearner(TwoStage):
         self.load_extra_state(state["extra"])
         self.model.eval()
         self.forget_adaptations()
+
+
+def _placed(model: Classifier, device: torch.device, layout: torch.memory_format) -> Classifier:
+    """Move a model; torch's types do not know that a module can take a layout."""
+    placed: Classifier = model.to(device=device, memory_format=layout)  # type: ignore[call-overload]
+    return placed
 
 
 def _optimizer_state(optimizer: Optimizer) -> State:

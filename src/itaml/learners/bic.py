@@ -167,9 +167,9 @@ def fit_bias(scores: Tensor, targets: Tensor, new: slice) -> tuple[float, float]
         mended = scores.clone()
         mended[:, new] = pair[0] * scores[:, new] + pair[1]
         loss = F.cross_entropy(mended, targets) + PULL * (pair - start).square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
-    optimizer.step(objective)  # type: ignore[no-untyped-call]
+    optimizer.step(objective)
     alpha, beta = pair.detach().tolist()
     return alpha, beta

@@ -43,7 +43,7 @@ def use_bf16(compute: Compute, model: nn.Module, device: torch.device) -> bool:
     if not has_convolutions(model):
         return False
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     if device.type == "cpu" and torch.backends.mkldnn.is_available():
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return False

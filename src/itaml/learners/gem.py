@@ -83,7 +83,7 @@ class GEM(SgdLearner):
         """Return the gradient of a batch's loss, as one vector, and the loss."""
         self.model.zero_grad()
         loss = self.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.model.parameters()]
         return torch.cat([part.flatten() for part in parts]), loss.detach()
 

@@ -11,8 +11,8 @@
 
 Differences from the paper:
 
-* `update="paper"` is Algorithm 1; `update="released"` is what the authors' released code computes, for comparison: tasks
-  one after another, one optimiser for all, eta from a task number that counts from 0, r overwritten with 1.
+* `update="paper"` is Algorithm 1; `update="released"` is what the authors' released code computes, for comparison:
+  tasks one after another, one optimiser for all, eta from a task number that counts from 0, r overwritten with 1.
 * `negatives="seen"` and `loss="ce"` are ours; the paper is `own` and `bce`. Both are averaged within each task first.
 * The optimiser's state and batch-norm statistics between inner loops: see `meta.inner`; the paper does not say.
 * An inner loop without samples leaves its task at the base and counts in the mean.
@@ -107,7 +107,7 @@ class ITAML(SgdLearner):
         s = self.settings
         optimizer.zero_grad()
         loss = fused_loss(self.forward(batch.images), batch.targets, self.table, loss=s.loss, negatives=s.negatives)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if s.weight_decay:
             share = present_share(batch.targets, self.table)
             for group, decay in zip(optimizer.param_groups, self._decays(), strict=True):

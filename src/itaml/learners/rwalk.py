@@ -65,10 +65,10 @@ class RWalk(ImportanceLearner):
         """Take a step on L + lambda * penalty (eq. 9), and follow its path."""
         optimizer.zero_grad()
         loss = self.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         slope = gradients(self.model)  # of L, without the penalty
         if self.anchors:
-            (self.settings.strength * self.penalty()).backward()  # type: ignore[no-untyped-call]
+            (self.settings.strength * self.penalty()).backward()
         self.clip_gradients()
         before = params.snapshot(self.model)
         optimizer.step()

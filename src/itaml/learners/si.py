@@ -60,10 +60,10 @@ class SI(ImportanceLearner):
         """Take a step on L + c * penalty (eq. 4), and add to omega the fall of L alone that it brought (eq. 3)."""
         optimizer.zero_grad()
         loss = self.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         slope = gradients(self.model)  # of L, without the penalty
         if self.anchors:
-            (self.settings.strength * self.penalty()).backward()  # type: ignore[no-untyped-call]
+            (self.settings.strength * self.penalty()).backward()
         self.clip_gradients()
         before = params.snapshot(self.model)
         optimizer.step()

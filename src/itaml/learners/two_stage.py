@@ -68,9 +68,7 @@ class TwoStage:
             raise DataError("there are no samples to predict")
         classes, tasks, chances = self.decide(self.class_scores(images), continua, lambda rows: images[rows])
         members = [(continua == number).nonzero().flatten() for number in range(int(continua.max()) + 1)]
-        return [
-            Prediction(classes[rows], int(tasks[rows[0]]), chances[rows], self.table.classes) for rows in members
-        ]
+        return [Prediction(classes[rows], int(tasks[rows[0]]), chances[rows], self.table.classes) for rows in members]
 
     def decide(
         self, scores: Tensor, continua: Tensor, read: Callable[[Tensor], Tensor]

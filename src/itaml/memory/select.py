@@ -1,5 +1,7 @@
-"""Which pictures of a class to keep. Every rule gives an order of preference, so that keeping fewer later means
-cutting the end off, never choosing again."""
+"""Which pictures of a class to keep.
+
+Every rule gives an order of preference, so that keeping fewer later means cutting the end off, never choosing again.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,12 @@ class Memory:
             raise SettingsError(f"a memory of {self.budget} pictures is smaller than the {classes} classes to remember")
 
     def add(
-        self, images: ImageSet, classes: Iterable[ClassId], *, generator: torch.Generator, features: Features | None = None
+        self,
+        images: ImageSet,
+        classes: Iterable[ClassId],
+        *,
+        generator: torch.Generator,
+        features: Features | None = None,
     ) -> None:
         """Choose exemplars of `classes` from `images` and shrink the shares of the classes already there.
 
@@ -92,9 +97,17 @@ class Memory:
             return pixels[herding_order(features(pixels), most=most)]
         if old is not None:
             pixels = _with_old(members.load()[0], old)
-            order = random_order(len(pixels), generator=generator) if self.selection == "random" else torch.arange(len(pixels))
+            order = (
+                random_order(len(pixels), generator=generator)
+                if self.selection == "random"
+                else torch.arange(len(pixels))
+            )
             return pixels[order[:most]]
-        order = random_order(len(members), generator=generator) if self.selection == "random" else torch.arange(len(members))
+        order = (
+            random_order(len(members), generator=generator)
+            if self.selection == "random"
+            else torch.arange(len(members))
+        )
         return members.batch(order[:most])[0].clone()
 
     def exemplars(self, classes: Iterable[ClassId] | None = None) -> ImageSet | None:

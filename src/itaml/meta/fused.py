@@ -4,7 +4,7 @@ At r = 1, SGD's adapted weights are Phi_i = base - lr * g_i, so the outer step i
 and mean(g_i) is the gradient of the mean over tasks of the mean loss of each task. One backward pass of that loss gives
 it for all tasks at once.
 
-* Exact (to rounding) for SGD, with weight decay, with tasks absent from the batch; with momentum while no task is absent.
+* Exact (to rounding) for SGD, with weight decay, with tasks absent from the batch; with momentum while none is absent.
   Weight decay is the part of an inner loop that its loss does not hold; see the two functions for it below.
 * Not the same as the loop for adaptive optimisers, which here see the mean gradient and not each task's own, and for
   batch normalisation in training mode, which here normalises the mini-batch as a whole.
@@ -47,6 +47,6 @@ def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -
     present = torch.zeros(len(head.table), dtype=torch.bool, device=targets.device)
     present[tasks[targets]] = True
     share = present[tasks].to(head.weight.dtype) * (weight_decay / len(head.table))  # (columns,)
-    assert head.weight.grad is not None and head.bias.grad is not None
-    head.weight.grad.addcmul_(head.weight.detach(), share[:, None])
-    head.bias.grad.addcmul_(head.bias.detach(), share)
+    for parameter, factor in ((head.weight, share[:, None]), (head.bias, share)):
+        assert parameter.grad is not None, "the head has no gradient yet"
+        parameter.grad.addcmul_(parameter.detach(), factor)

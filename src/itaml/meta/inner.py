@@ -3,10 +3,10 @@
 What is carried from one inner loop to the next, and from one iteration to the next:
 
 * *Weights*: nothing; every loop is given its start and returns a copy.
-* *Optimiser state* (momentum, moments, step counts): every loop starts from the state that belongs to the base. `settle`,
-  called once the loops of an iteration are done, makes the new state of a parameter the mean over the loops that
-  changed it. So the state follows the weights, and the order of tasks does not matter. With `shared_state` (the released
-  code) each loop goes on with the state the one before it left.
+* *Optimiser state* (momentum, moments, step counts): every loop starts from the state that belongs to the base.
+  `settle`, called once the loops of an iteration are done, makes the new state of a parameter the mean over the loops
+  that changed it. So the state follows the weights, and the order of tasks does not matter. With `shared_state` (the
+  released code) each loop goes on with the state the one before it left.
 * *Batch-norm statistics*: like the optimiser's state. A micro-batch is normalised by itself in training mode; one of a
   single picture, which has no deviation, is normalised with the running statistics and leaves them alone.
 """
@@ -103,7 +103,7 @@ class InnerLoop:
             loss = self._loss(base, leaves, buffers, batch)
             if step == 0:
                 self.last_losses.append(loss.detach())
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if self.clip:
                 nn.utils.clip_grad_norm_(leaves.values(), self.clip)
             optimizer.step()
@@ -118,7 +118,7 @@ class InnerLoop:
             return {name: value.detach().clone() for name, value in self._assemble(base, leaves, batch.task).items()}
 
     def settle(self) -> float:
-        """Average the optimiser states and statistics of the loops since the last call; return their mean first loss."""
+        """Average the optimiser states and statistics of the loops since the last call; return the mean first loss."""
         for name in {name for states in self._states for name in states}:
             self.state[name] = _mean_state([states[name] for states in self._states if name in states])
         if self._buffers:

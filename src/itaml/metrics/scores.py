@@ -18,7 +18,7 @@ def accuracy(hits: Tensor) -> float:
 def group_accuracy(hits: Tensor, groups: Tensor, count: int) -> list[float]:
     """Return the share of true values in each of `count` groups."""
     sums = torch.zeros(count, dtype=torch.float64).index_add(0, groups, hits.double())
-    return (sums / torch.bincount(groups, minlength=count)).tolist()  # type: ignore[no-any-return]
+    return (sums / torch.bincount(groups, minlength=count)).tolist()
 
 
 def average_incremental(after_each_task: Sequence[float]) -> float:
@@ -49,4 +49,4 @@ def square(rows: Sequence[Sequence[float]]) -> Matrix:
 
 def confusion(predicted: Tensor, true: Tensor, count: int) -> list[list[int]]:
     """Return how often each true task (row) was taken for each task (column)."""
-    return torch.bincount(true * count + predicted, minlength=count * count).reshape(count, count).tolist()  # type: ignore[no-any-return]
+    return torch.bincount(true * count + predicted, minlength=count * count).reshape(count, count).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from torch import nn
 
@@ -13,7 +14,7 @@ def mlp(shape: Shape, *, hidden: tuple[int, ...]) -> nn.Module:
     """Return a perceptron that flattens its input and ends in the last hidden layer's activations."""
     widths = (math.prod(shape), *hidden)
     layers: list[nn.Module] = [nn.Flatten()]
-    for before, after in zip(widths[:-1], widths[1:], strict=True):
+    for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
     return nn.Sequential(*layers)
 

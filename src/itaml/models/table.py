@@ -14,7 +14,7 @@ from itaml.errors import DataError
 
 @dataclass(frozen=True)
 class TaskTable:
-    """Classes by task, in order of arrival. Column j of the head belongs to the j-th class; tasks may differ in size."""
+    """Classes by task, in order of arrival. Column j of the head is the j-th class's; tasks may differ in size."""
 
     tasks: tuple[tuple[ClassId, ...], ...] = ()
 

@@ -134,7 +134,9 @@ class Pool:
         data_root: Path | None = None,
         force: bool = False,
         checkpoint_seconds: float = 30.0,
+        command: Sequence[str] = (sys.executable, "-m", "itaml.run.job"),
     ) -> None:
+        self.command = list(command)
         self.jobs = list(jobs)
         self.parallel = parallel
         self.order = {
@@ -186,7 +188,7 @@ class Pool:
         threads = str(self.order["threads"])
         job.output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed at its end)
         job.process = subprocess.Popen(
-            [sys.executable, "-m", "itaml.run.job"],
+            self.command,
             stdin=subprocess.PIPE,
             stdout=job.output,
             stderr=subprocess.STDOUT,

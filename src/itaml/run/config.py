@@ -28,7 +28,7 @@ class RunConfig(Settings):
     image_size: Annotated[int, Field(ge=4)] | None = None  # side of pictures decoded from files
     on_bad_image: Literal["skip", "fail"] = "skip"
     compute: Compute = Compute()
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default_factory=dict)
 
     def load_options(self, data_root: Path) -> LoadOptions:
         """Return how to read the data, from a given root."""
@@ -60,11 +60,11 @@ def resolve(
     """
     chosen = benchmark(benchmark_name)
     kind = LEARNERS.load(method).Settings
-    values, seeds = _settings(chosen, method, preset, overrides or {}, kind)
+    values, seed_values = _settings(chosen, method, preset, overrides or {}, kind)
     settings = build(kind, values)
     if "backbone" in kind.model_fields:
         MODELS.entry(settings.backbone)
-    seeds = build(Seeds, dict(Seeds.of(seed)) | seeds, what="seed")
+    seeds = build(Seeds, dict(Seeds.of(seed)) | seed_values, what="seed")
     defaults = {"p": (1, chosen.p)}
     return build(
         RunConfig,

@@ -64,7 +64,16 @@ def run_experiment(
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / CONFIG).exists():
         write_json(folder / CONFIG, config.model_dump(mode="json"))
-    return _Run(config, folder, stream, learner, listeners, checkpoint_seconds, stop).go()
+    run = _Run(
+        config,
+        folder,
+        stream=stream,
+        learner=learner,
+        listeners=listeners,
+        checkpoint_seconds=checkpoint_seconds,
+        stop=stop,
+    )
+    return run.go()
 
 
 def inspect_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool) -> Result | None:
@@ -114,6 +123,7 @@ class _Run:
         self,
         config: RunConfig,
         folder: Path,
+        *,
         stream: TaskStream,
         learner: Learner,
         listeners: Sequence[Listener],
@@ -121,7 +131,7 @@ class _Run:
         stop: Callable[[], bool],
     ) -> None:
         self.config, self.folder, self.stream, self.learner = config, folder, stream, learner
-        self.listeners = [EventLog(folder / EVENTS), *listeners]
+        self.listeners: list[Listener] = [EventLog(folder / EVENTS), *listeners]
         self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
         self.rows: list[dict[str, Any]] = []
         self.spent = 0.0

@@ -1,0 +1,91 @@
+"""One training step of iTAML against a plain joint step on the same batch.
+
+usage: python benchmarks/step_ratio.py [--tasks 1,5,10,50] [--rounds 40] [--threads 2]
+
+Joint: mean softmax cross-entropy over all classes, backward, SGD. Fused and loop: the two engines of iTAML at r = 1,
+same network, same loss, same optimiser. Prints a table and writes benchmarks/results/step-ratio.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from timing import interleaved, ratio, write
+
+from itaml.config import Seeds
+from itaml.learners.base import Batch
+from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.optim import make_optimizer
+from itaml.models.classifier import build_classifier
+
+SETUPS = {"mlp": ((1, 28, 28), 256, 10), "resnet18-third": ((3, 32, 32), 128, 10)}  # shape, batch, classes a task
+
+
+def learner(network: str, tasks: int, engine: str) -> ITAML:
+    """Return an iTAML learner that has seen `tasks` tasks."""
+    shape, _, size = SETUPS[network]
+    settings = ITAMLSettings(engine=engine, horizon=tasks, momentum=0.9, lr=0.01)
+    made = ITAML(build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
+    for task in range(tasks):
+        classes = tuple(range(task * size, (task + 1) * size))
+        made.model.head.grow(classes, generator=torch.Generator().manual_seed(task))
+    return made
+
+
+def itaml_step(made: ITAML, batch: Batch) -> Callable[[], object]:
+    optimizer = made.optimizer()
+    made.model.train()
+    return lambda: made.step(batch, optimizer)
+
+
+def joint_step(made: ITAML, batch: Batch) -> Callable[[], object]:
+    optimizer = make_optimizer("sgd", made.model.parameters(), lr=0.01, momentum=0.9)
+    made.model.train()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(made.model(batch.images), batch.targets).backward()
+        optimizer.step()
+
+    return step
+
+
+def measure(network: str, tasks: int, rounds: int) -> dict[str, dict[str, float]]:
+    _, size, _ = SETUPS[network]
+    makers = {"joint": ("fused", joint_step), "fused": ("fused", itaml_step), "loop": ("loop", itaml_step)}
+    contestants = {}
+    for name, (engine, maker) in makers.items():
+        made = learner(network, tasks, engine)
+        generator = torch.Generator().manual_seed(1)
+        pixels = torch.randint(0, 256, (size, *made.model.shape), dtype=torch.uint8, generator=generator)
+        labels = torch.randint(0, len(made.table.classes), (size,), generator=generator)
+        contestants[name] = maker(made, made.make_batch(pixels, labels))
+    loop = contestants.pop("loop")
+    times = interleaved(contestants, rounds=rounds)
+    slow = interleaved({"loop": loop, "joint": contestants["joint"]}, rounds=max(4, rounds // 8), warmup=1)
+    return {"fused / joint": ratio(times, "fused", "joint"), "loop / joint": ratio(slow, "loop", "joint")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default="1,5,10,50")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    results: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    print(f"{'network':16} {'tasks':>5} {'fused / joint':>14} {'loop / joint':>13}")
+    for network in SETUPS:
+        rounds = options.rounds * (5 if network == "mlp" else 1)
+        for tasks in map(int, options.tasks.split(",")):
+            row = measure(network, tasks, rounds)
+            results.setdefault(network, {})[str(tasks)] = row
+            print(f"{network:16} {tasks:>5} {row['fused / joint']['median']:>14} {row['loop / joint']['median']:>13}")
+    print(write("step-ratio", {"ratios": results}))
+
+
+if __name__ == "__main__":
+    main()

@@ -68,7 +68,7 @@ def test_other_numbers_are_brought_to_bytes_or_kept_as_floats() -> None:
     assert from_items([(wide > 0, 0)]).load()[0].flatten().tolist() == [0, 255, 255, 255]
     floats = from_items([(np.full((2, 2), 0.25), 0)]).load()[0]
     assert floats.dtype == torch.float32
-    assert floats.unique().tolist() == [0.25]  # type: ignore[no-untyped-call]
+    assert floats.unique().tolist() == [0.25]
 
 
 def test_pictures_are_read_only_when_they_are_wanted() -> None:
@@ -106,8 +106,8 @@ def test_channels_follow_the_first_image() -> None:
     grey = np.full((2, 2), 100, dtype=np.uint8)
     red = np.zeros((2, 2, 3), dtype=np.uint8)
     red[..., 0] = 255
-    assert from_items([(grey, 0), (red, 1)]).load()[0][1].unique().tolist() == [76]  # type: ignore[no-untyped-call]
-    assert from_items([(red, 0), (grey, 1)]).load()[0][1].unique().tolist() == [100]  # type: ignore[no-untyped-call]
+    assert from_items([(grey, 0), (red, 1)]).load()[0][1].unique().tolist() == [76]
+    assert from_items([(red, 0), (grey, 1)]).load()[0][1].unique().tolist() == [100]
 
 
 def test_a_stream_of_names_and_one_of_an_object_with_classes() -> None:

@@ -57,7 +57,7 @@ def test_one_task_is_plain_training_with_that_optimiser(name: str) -> None:
         inner.settle()
         for _ in range(2):
             optimizer.zero_grad()
-            F.cross_entropy(twin(images), targets).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(twin(images), targets).backward()
             optimizer.step()
     assert gap(weights, params.snapshot(twin)) < 1e-11
 
@@ -72,7 +72,7 @@ def script_iteration(
         for _ in range(r):
             twin.zero_grad()
             own = twin(images)[:, start:stop]
-            F.binary_cross_entropy_with_logits(own, F.one_hot(targets - start, stop - start).double()).backward()  # type: ignore[no-untyped-call]
+            F.binary_cross_entropy_with_logits(own, F.one_hot(targets - start, stop - start).double()).backward()
             with torch.no_grad():
                 for parameter in twin.parameters():
                     assert parameter.grad is not None

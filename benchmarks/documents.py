@@ -1,0 +1,175 @@
+"""Fill the tables of the documents from benchmarks/results/*.json.
+
+usage: python benchmarks/documents.py [--check]
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; a single number follows `<!-- result: BENCHMARK METHOD
+PRESET METRIC -->` to the end of its line. With --check nothing is written, and the exit code says whether all is up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+METRICS: dict[str, Callable[[dict[str, Any]], float]] = {
+    "class@1": lambda final: final["continuum"]["1"]["class"],
+    "class@20": lambda final: final["continuum"]["20"]["class"],
+    "task@1": lambda final: final["continuum"]["1"]["task"],
+    "task@20": lambda final: final["continuum"]["20"]["task"],
+    "task-aware": lambda final: final["task_aware"],
+    "no-update": lambda final: final["no_update"],
+    "average@1": lambda final: final["average_incremental"]["1"],
+    "average@20": lambda final: final["average_incremental"]["20"],
+    "forgetting": lambda final: final["forgetting"],
+}
+
+
+def runs(benchmark: str, method: str, preset: str) -> list[dict[str, Any]]:
+    """Return the results of all seeds of a method; the preset is as in the files' names."""
+    paths = sorted((RESULTS / benchmark).glob(f"{method}-{preset}-seed*.json"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def summary(values: list[float]) -> str:
+    """Return mean and deviation in per cent."""
+    percents = [100 * value for value in values]
+    if len(percents) == 1:
+        return f"{percents[0]:.2f}"
+    return f"{statistics.mean(percents):.2f} ± {statistics.stdev(percents):.2f}"
+
+
+def cell(results: list[dict[str, Any]], metric: str) -> str:
+    """Return one number of a table, a dash without runs."""
+    return summary([METRICS[metric](result["final"]) for result in results]) if results else "-"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [list(head), *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return a result file that is no run's."""
+    value: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return value
+
+
+def step_ratio() -> str:
+    ratios = load("step-ratio")["ratios"]
+    return table(
+        ["network", "tasks seen", "fused / joint (quartiles)", "loop / joint"],
+        (
+            [
+                network,
+                tasks,
+                f"{row['fused / joint']['median']:.2f} ({', '.join(f'{q:.2f}' for q in row['fused / joint']['quartiles'])})",
+                f"{row['loop / joint']['median']:.2f}",
+            ]
+            for network, by_tasks in ratios.items()
+            for tasks, row in by_tasks.items()
+        ),
+    )
+
+
+def adaptation() -> str:
+    rows = []
+    for row in load("adaptation")["rows"]:
+        off = row["adapt_scope"] == "off"
+        how = "none" if off else f"{row['adapt_scope']}, {row['adapt_optimizer']} {row['adapt_lr']:g}"
+        rows.append([row["network"], how, "" if off else "yes" if row["adapt_guard"] else "no", summary(row["task_aware"])])
+    return table(["network", "weights and optimiser", "guard", "task-aware"], rows)
+
+
+def presets() -> str:
+    metrics = ["class@1", "class@20", "task@20", "task-aware", "no-update"]
+    rows = []
+    for benchmark in ("digits", "mnist-5"):
+        for preset in ("best", "paper", "released"):
+            results = runs(benchmark, "itaml", preset)
+            rows.append([benchmark, preset, str(len(results)), *(cell(results, metric) for metric in metrics)])
+    return table(["benchmark", "preset", "seeds", *metrics], rows)
+
+
+def rescue() -> str:
+    metrics = ["task@1", "task@20", "class@20"]
+    rows = []
+    for negatives in ("own", "seen"):
+        for score in ("max-logit", "log-posterior", "calibrated"):
+            results = runs("digits-scores", "itaml", f"{negatives}-{score}")
+            rows.append([negatives, score, str(len(results)), *(cell(results, metric) for metric in metrics)])
+    return table(["negatives", "task score", "seeds", *metrics], rows)
+
+
+def comparison(benchmark: str) -> str:
+    """Return every method's numbers on a benchmark beside the published one."""
+    from itaml.learners import LEARNERS
+    from itaml.report.published import figures
+
+    metrics = ["class@1", "class@20", "task@20", "task-aware"]
+    rows = []
+    for method in LEARNERS.names():
+        published = figures(benchmark, method)
+        shown = f"{100 * published[0].value:.2f} (p={published[0].p})" if published else "-"
+        names = {re.sub(r"-seed\d+$", "", path.stem) for path in (RESULTS / benchmark).glob(f"{method}-*-seed*.json")}
+        for name in sorted(names):
+            preset = name.removeprefix(f"{method}-")
+            results = [r for r in runs(benchmark, method, preset) if r["method"] == method]
+            if not results:
+                continue
+            seconds = statistics.mean(t["train_seconds"] for r in results for t in r["tasks"])
+            numbers = [cell(results, metric) for metric in metrics]
+            rows.append([f"`{method}`", preset, str(len(results)), *numbers, f"{seconds:.1f}", shown])
+    return table(["method", "preset", "seeds", *metrics, "seconds a task", "published class accuracy"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "step-ratio": step_ratio,
+    "adaptation": adaptation,
+    "presets": presets,
+    "rescue": rescue,
+    "mnist-5": lambda: comparison("mnist-5"),
+    "digits": lambda: comparison("digits"),
+    "cifar100-10": lambda: comparison("cifar100-10"),
+}
+
+
+def filled(text: str) -> str:
+    """Return a document with its tables and numbers made anew."""
+
+    def one(match: re.Match[str]) -> str:
+        benchmark, method, preset, metric = match.group(1).split()
+        results = runs(benchmark, method, preset)
+        seeds = f"{len(results)} seed{'s' if len(results) != 1 else ''}"
+        return f"<!-- result: {match.group(1)} --> {cell(results, metric)} % ({seeds})"
+
+    def whole(match: re.Match[str]) -> str:
+        return f"<!-- table: {match.group(1)} -->\n{TABLES[match.group(1)]()}\n<!-- end -->"
+
+    text = re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", whole, text, flags=re.DOTALL)
+    return re.sub(r"<!-- result: ([^>]+?) -->[^\n]*", one, text)
+
+
+def main() -> int:
+    stale = []
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        before = path.read_text(encoding="utf-8")
+        after = filled(before)
+        if after != before:
+            stale.append(str(path.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                path.write_text(after, encoding="utf-8")
+    print("\n".join(stale) or "all documents are up to date")
+    return int("--check" in sys.argv and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from itaml._version import __version__
-from itaml.cli import bound, compare, data, listing, report, run, watch
+from itaml.cli import bound, compare, data, info, learn, listing, predict, report, rollback, run, verify, watch
 from itaml.errors import ItamlError
 
 app = typer.Typer(
@@ -23,6 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("learn")(learn.command)
+app.command("predict")(predict.command)
+app.command("info")(info.command)
+app.command("verify")(verify.command)
+app.command("rollback")(rollback.command)
 app.command("run")(run.command)
 app.command("compare")(compare.command)
 app.command("report")(report.command)

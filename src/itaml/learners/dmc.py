@@ -1,0 +1,159 @@
+"""DMC: deep model consolidation (Zhang, Zhang, Ghosh, Li, Tasci, Heck, Zhang and Kuo, WACV 2020).
+
+| symbol       | here                                                                                      |
+|--------------|-------------------------------------------------------------------------------------------|
+| f_old        | `teacher`: the classifier before the task                                                 |
+| f_new        | `expert`: a network of its own, trained on the new classes alone                          |
+| f            | the classifier, which is to answer as f_old for old classes and as f_new for new ones     |
+| U            | unlabelled auxiliary pictures, from the source `auxiliary` (see `data.auxiliary`)          |
+| y^, y*       | logits of f_old and f_new, and the same less their mean over each network's own classes   |
+
+    L_dd = mean over classes j of (f_j(x) - y*_j)**2,   x from U                                        (eqs. 3 and 4)
+
+A task's epochs have two stages: the first `expert_share` of them train f_new on the task's pictures, the others train f
+on U, which the task's pictures give the number of steps to and nothing else.
+
+Differences from the paper: the auxiliary pictures are drawn by a program unless a data set is named, because none may
+be on the machine; `student` says whether f starts afresh or from f_old. A task of a single class cannot be told from
+anything by f_new: its y* is 0. More pictures of known classes, without a new class, are learned with their labels.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from itaml import seeding
+from itaml.config import Compute, Seeds
+from itaml.data.auxiliary import STROKES, open_auxiliary, read_auxiliary
+from itaml.data.stream import Task
+from itaml.learners.base import Batch
+from itaml.learners.distill import DistillingLearner, Teacher
+from itaml.learners.settings import Count, NoMemorySettings
+from itaml.models.classifier import Classifier
+from itaml.models.table import TaskTable
+from itaml.storage import State
+
+
+class DMCSettings(NoMemorySettings):
+    """Settings of DMC."""
+
+    auxiliary: str = STROKES  # or the name of a benchmark, or folder:PATH
+    auxiliary_images: Count = 10_000
+    expert_share: Annotated[float, Field(gt=0, lt=1)] = 0.3  # of the epochs, for the new classes' own network
+    student: Literal["fresh", "old"] = "fresh"  # where consolidation starts
+
+    @model_validator(mode="after")
+    def _two_stages(self) -> Self:
+        if self.epochs < 2:
+            raise ValueError("dmc has two stages, for the new classes and for consolidation: epochs must be at least 2")
+        return self
+
+    @property
+    def expert_epochs(self) -> int:
+        """Epochs of the first stage, at least one; the second has at least one too."""
+        return min(max(1, round(self.expert_share * self.epochs)), self.epochs - 1)
+
+
+class DMC(DistillingLearner):
+    """An expert for the new classes, then one network out of two, on pictures of neither."""
+
+    Settings: ClassVar[type[DMCSettings]] = DMCSettings
+    settings: DMCSettings
+    uses_memory: ClassVar[bool] = False
+    expert: Teacher | None = None
+
+    def __init__(
+        self, model: Classifier, *, settings: DMCSettings, seeds: Seeds, compute: Compute | None = None
+    ) -> None:
+        super().__init__(model, settings=settings, seeds=seeds, compute=compute)
+        self._source = open_auxiliary(settings.auxiliary, shape=model.shape)
+        self._pictures: Tensor | None = None
+
+    def begin_task(self, task: Task) -> None:
+        """Keep the classifier as f_old, and make f_new and f."""
+        super().begin_task(task)
+        self.expert = None
+        if self.teacher is None or not task.classes:
+            return
+        number = len(self.table)
+        network = copy.deepcopy(self.model)
+        reset(network.backbone, seed=self.seeds.init, number=number)
+        if self.settings.student == "fresh":
+            self.model.backbone.load_state_dict(network.backbone.state_dict())
+        network.head.reset(TaskTable())
+        network.head.grow(task.classes, generator=seeding.generator(self.seeds.init, "expert", number))
+        self.expert = Teacher(network)
+
+    def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
+        """Train f_new in the first stage and f in the second; a task without an expert is plain training."""
+        assert self.progress is not None, "a step belongs to a task"
+        if self.expert is not None:
+            training = self.progress.epoch < self.settings.expert_epochs
+            self.expert.model.train(training)
+        return super().step(batch, optimizer)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the cross-entropy of f_new on new pictures, or L_dd of f on auxiliary ones (eq. 3)."""
+        if self.expert is None or self.teacher is None:
+            return super().loss(batch)
+        if self.expert.model.training:
+            return F.cross_entropy(self.expert.model(batch.images), batch.targets - self.teacher.columns)
+        images = self.auxiliary(len(batch.targets))
+        with torch.no_grad():
+            targets = double_targets(self.taught(images), self.expert.model(images).float())
+        return F.mse_loss(self.forward(images), targets)
+
+    def auxiliary(self, count: int) -> Tensor:
+        """Draw auxiliary pictures; they are made at the first call, the same ones in every run with the same seed."""
+        if self._pictures is None:
+            generator = seeding.generator(self.seeds.augment, "auxiliary")
+            wanted = self.settings.auxiliary_images
+            self._pictures = read_auxiliary(self._source, shape=self.model.shape, count=wanted, generator=generator)
+        return self._pictures[torch.randint(0, len(self._pictures), (count,))].to(self.device)
+
+    def end_task(self, task: Task) -> None:
+        """Let the two networks go."""
+        self.expert = None
+        super().end_task(task)
+
+    def trainable(self) -> list[Any]:
+        """Return f and f_new; weights without a gradient, in either stage, are left alone by every optimiser."""
+        groups = [{"params": list(self.model.parameters())}]
+        if self.expert is not None:
+            groups.append({"params": list(self.expert.model.requires_grad_().parameters())})
+        return groups
+
+    def clip_gradients(self) -> None:
+        """Limit the norm of the gradient, if the settings do, of the network that is trained."""
+        super().clip_gradients()
+        if self.settings.clip and self.expert is not None:
+            nn.utils.clip_grad_norm_(self.expert.model.parameters(), self.settings.clip)
+
+    def extra_state(self) -> State:
+        """Return f_old and f_new."""
+        return {**super().extra_state(), "expert": None if self.expert is None else copy.deepcopy(self.expert.state())}
+
+    def load_extra_state(self, state: State) -> None:
+        """Take over what `extra_state` returned."""
+        super().load_extra_state(state)
+        self.expert = None if state["expert"] is None else Teacher.of_state(state["expert"], self.model)
+
+
+def double_targets(old: Tensor, new: Tensor) -> Tensor:
+    """Return y* (n, old + new columns): each network's logits less their mean over its own classes (eq. 4)."""
+    return torch.cat([old - old.mean(1, keepdim=True), new - new.mean(1, keepdim=True)], dim=1)
+
+
+def reset(module: nn.Module, *, seed: int, number: int) -> None:
+    """Give every layer new initial weights."""
+    with seeding.seeded(seed, "fresh", number):
+        for layer in module.modules():
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SLOW ?=
 
-.PHONY: demo test test-all check clean
+.PHONY: demo test test-all check clean test-browser
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
@@ -34,6 +34,10 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2 -m ''
+
+# Opens a report in Chromium, if there is one; look at the screenshots in build/browser.
+test-browser: $(VENV)/.dev
+	ITAML_SCREENSHOTS=build/browser $(BIN)/python -m pytest -m '' -rs tests/report/test_browser.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

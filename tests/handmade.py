@@ -16,7 +16,7 @@ def handmade(
     names: tuple[tuple[str, ...], ...] = (("a", "b"), ("c", "d")),
     **config: Any,
 ) -> dict[str, Any]:
-    """Return a result of two tasks: 1.0 after the first, `last` at p = 1 and a tenth more at p = 20 after the second."""
+    """Return a result of two tasks: 1.0 after the first, then `last` at p = 1 and a tenth more at p = 20."""
     p20 = round(min(1.0, last + 0.1), 6)
     first = {"1": {"class": 1.0, "task": 1.0}, "20": {"class": 1.0, "task": 1.0}}
     then = {"1": {"class": last, "task": last}, "20": {"class": p20, "task": 1.0}}

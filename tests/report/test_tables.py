@@ -138,7 +138,9 @@ def test_the_command_that_repeats_a_run_names_what_its_preset_does_not_say(tmp_p
     from itaml.report.words import command
     from itaml.run.config import resolve
 
-    config = resolve("digits", method="itaml", seed=3, overrides={"lr": 0.0123, "seeds.order": 5}, split=(4, 6), p=(1, 7))
+    config = resolve(
+        "digits", method="itaml", seed=3, overrides={"lr": 0.0123, "seeds.order": 5}, split=(4, 6), p=(1, 7)
+    )
     result = _result(seed=3).model_copy(update={"config": config.model_dump(mode="json")})
     words = command(result)
     assert words == "itaml run digits --method itaml --seed 3 --set lr=0.0123 --order-seed 5 --split 4,6 -p 7"

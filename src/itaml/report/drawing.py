@@ -135,6 +135,9 @@ def _svg(shape: Shape, *, page: bool) -> str:
             f' stroke-linejoin="round"{dash}/>'
         )
     opacity = "" if shape.opacity == 1 else f' fill-opacity="{_n(shape.opacity)}"'
+    (x, y), (right, _), (_, bottom) = shape.points[:3]
+    if shape.points == rectangle(x, y, right - x, bottom - y):  # shorter, and heat maps have many
+        return f'<path d="M{_n(x)} {_n(y)}H{_n(right)}V{_n(bottom)}H{_n(x)}z" fill="{colour}"{opacity}/>'
     return f'<polygon points="{points}" fill="{colour}"{opacity}/>'
 
 

@@ -38,8 +38,8 @@ class Exemplars:
     words: str
 
 
-def exemplars(result: Result) -> Exemplars:
-    """Read the memory that a run ended with."""
+def exemplars(result: Result, *, budget: int = 200_000) -> Exemplars:
+    """Read the memory that a run ended with; its pictures take no more than `budget` bytes."""
     path = Path(result.path or "").parent / "checkpoint.safetensors"
     if result.path is None or not path.is_file():
         return Exemplars((), 0, "There is no checkpoint beside the result, so the memory cannot be shown.")
@@ -55,12 +55,14 @@ def exemplars(result: Result) -> Exemplars:
         return Exemplars((), 0, "This method keeps no exemplars.")
     names = _names(learner, result)
     total = sum(map(len, pictures.values()))
-    strips = [
-        Strip(names.get(key, f"class {key}"), len(pixels), _png(pixels[:MOST_PICTURES]))
-        for key, pixels in list(pictures.items())[:MOST_CLASSES]
-        if len(pixels)
-    ]
-    shown = "" if len(pictures) <= MOST_CLASSES else f"; the first {MOST_CLASSES} classes are shown"
+    strips: list[Strip] = []
+    for key, pixels in list(pictures.items())[:MOST_CLASSES]:
+        strip = Strip(names.get(key, f"class {key}"), len(pixels), _png(pixels[:MOST_PICTURES]))
+        budget -= len(strip.uri)
+        if budget < 0:
+            break
+        strips.append(strip)
+    shown = "" if len(strips) == len(pictures) else f"; {len(strips)} of the classes are shown"
     words = f"{total:,} pictures of {len(pictures):,} classes at the end of seed {result.seed}{shown}."
     return Exemplars(tuple(strips), len(pictures), words)
 

@@ -19,6 +19,7 @@ from itaml.report.table import Table, cell, make_table
 
 # Whatever a class name or a path might smuggle in, the page may load nothing and run nothing.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+PICTURES = 600_000  # bytes of exemplars on a page, so that it stays easy to send
 
 
 def page(collection: Collection) -> str:
@@ -30,7 +31,10 @@ def page(collection: Collection) -> str:
     if len(sections) > 1:
         links = (tag("li", tag("a", name, href=f"#b{n}")) for n, name in enumerate(sections))
         body.append(tag("nav", tag("ul", *links)))
-    body += [_section(name, results, anchor=f"b{n}") for n, (name, results) in enumerate(sections.items())]
+    budget = PICTURES // len(collection.results)
+    body += [
+        _section(name, results, anchor=f"b{n}", pictures=budget) for n, (name, results) in enumerate(sections.items())
+    ]
     body.append(tag("p", f"Made by itaml {__version__} from the result files of the runs.", class_="soft small"))
     head = tag(
         "head",
@@ -58,7 +62,7 @@ def _problems(collection: Collection, benchmarks: int) -> Markup:
     return tag("div", tag("ul", *(tag("li", sentence) for sentence in sentences)), class_="notice")
 
 
-def _section(name: str, results: Sequence[Result], *, anchor: str) -> Markup:
+def _section(name: str, results: Sequence[Result], *, anchor: str, pictures: int) -> Markup:
     groups = group(results)
     comparison = make_table(groups)
     p = max(one.first.p for one in groups)
@@ -75,7 +79,7 @@ def _section(name: str, results: Sequence[Result], *, anchor: str) -> Markup:
     parts.append(_published(name, groups))
     parts += [tag("h3", "Accuracy after each task"), _charts(list(curves(groups, p).values()), "charts wide")]
     parts += [tag("h3", "Time and memory"), _charts(costs(groups), "charts wide")]
-    parts += [_method(one, style, heading=f"{anchor}m{style}") for style, one in enumerate(groups)]
+    parts += [_method(one, style, heading=f"{anchor}m{style}", pictures=pictures) for style, one in enumerate(groups)]
     return tag("section", *parts)
 
 
@@ -118,7 +122,7 @@ def _charts(drawings: Sequence[Drawing], kind: str = "charts") -> Markup:
     return tag("div", *(tag("figure", Markup(to_svg(drawing, page=True))) for drawing in drawings), class_=kind)
 
 
-def _method(one: Group, style: int, *, heading: str) -> Markup:
+def _method(one: Group, style: int, *, heading: str, pictures: int) -> Markup:
     run = one.first
     seeds = ", ".join(str(other.seed) for other in one.runs)
     parts: list[Content] = [
@@ -126,7 +130,7 @@ def _method(one: Group, style: int, *, heading: str) -> Markup:
         tag("p", f"Preset {run.preset}, {words.setup(run)}; seeds {seeds}.", class_="soft"),
         _charts(list(of_group(one, style).values())),
         tag("h4", "Exemplar memory"),
-        _exemplars(run),
+        _exemplars(run, pictures),
         tag("h4", "Settings"),
         _settings(run),
         tag("h4", "Versions"),
@@ -138,8 +142,8 @@ def _method(one: Group, style: int, *, heading: str) -> Markup:
     return tag("section", *parts)
 
 
-def _exemplars(run: Result) -> Markup:
-    found = exemplars(run)
+def _exemplars(run: Result, budget: int) -> Markup:
+    found = exemplars(run, budget=budget)
     strips = (
         tag(
             "figure",

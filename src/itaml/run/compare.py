@@ -183,6 +183,8 @@ class Pool:
             if job.process is not None and job.process.poll() is None:
                 job.process.kill()
                 job.process.wait()
+            if job.process is not None:
+                self._ended(job)
 
     def _start(self, job: Job) -> None:
         threads = str(self.order["threads"])

@@ -1,7 +1,7 @@
 """Mirrors of the event log for other programs: CSV, TensorBoard, MLflow.
 
-Each is a listener that writes the numbers of `scalars` into the run's folder (MLflow: to the server that
-`MLFLOW_TRACKING_URI` names, if it is set). A resumed run goes on in the same place.
+Each is a listener that writes the numbers of `scalars` into the run's folder (MLflow: to what `MLFLOW_TRACKING_URI`
+names, if it is set, and else to `mlflow.db`). A resumed run goes on in the same place.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class MlflowMirror:
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         mlflow = _extra("mlflow", "mlflow")
-        where = os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlflow").absolute().as_uri()
+        where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlflow.db').absolute()}"
         self._connect: Callable[[], Any] = lambda: mlflow.MlflowClient(tracking_uri=where)
         self._note = folder / "mlflow_run.txt"  # which run of MLflow this is, for when it is resumed
         self._config = config

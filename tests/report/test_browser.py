@@ -1,0 +1,109 @@
+"""The page in a real browser: no errors, no requests, charts and matrix there, in light, dark and on a phone.
+
+Skipped where Chromium is not installed; `make test-browser` runs it and keeps the screenshots in `build/browser`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from itaml.config import Compute
+from itaml.report.page import page
+from itaml.report.result import collect
+from itaml.run.config import resolve
+from itaml.run.experiment import run_experiment
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--enable-logging=stderr",
+    "--v=0",
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed, so the page is not opened in a browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page about short runs on digits: two methods, two seeds of one."""
+    folder = tmp_path_factory.mktemp("browser")
+    for method, seed in (("itaml", 0), ("itaml", 1), ("finetune", 0)):
+        compute = Compute(device="cpu", precision="fp32")
+        config = resolve("digits", method=method, seed=seed, overrides={"epochs": 2}, compute=compute)
+        run_experiment(config, folder / "runs" / f"{method}{seed}")
+    path = folder / "report.html"
+    path.write_text(page(collect([folder / "runs"])), encoding="utf-8")
+    return path
+
+
+def _chromium(report: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    assert CHROMIUM is not None
+    profile = report.parent / "profile"
+    shutil.rmtree(profile, ignore_errors=True)
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *arguments, report.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+def _screenshot(report: Path, name: str, *arguments: str) -> Image.Image:
+    folder = Path(os.environ.get("ITAML_SCREENSHOTS") or report.parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = (folder / f"{name}.png").absolute()
+    _chromium(report, f"--screenshot={path}", *arguments)
+    return Image.open(path).convert("RGB")
+
+
+def test_the_browser_shows_curves_and_matrix_without_errors(report: Path) -> None:
+    log = report.parent / "net.json"
+    ran = _chromium(report, "--dump-dom", f"--log-net-log={log}")
+    assert "CONSOLE" not in ran.stderr
+    dom = ran.stdout
+    assert len(re.findall(r"<svg [^>]*class=\"chart\"", dom)) == 4 + 2 + 2 * 6
+    assert "Accuracy of each task, p = 20, %" in dom
+    assert dom.count("<polyline") > 30
+    assert dom.count("data:image/png;base64,") == 10  # the exemplars of ten classes
+    assert "itaml (best" not in dom
+    assert not re.findall(r'"url":"https?://[^"]*report', log.read_text(encoding="utf-8"))
+
+
+def test_light_and_dark_differ_and_both_are_drawn(report: Path) -> None:
+    light = _screenshot(report, "light", "--window-size=1280,3000", "--blink-settings=preferredColorScheme=1")
+    dark = _screenshot(report, "dark", "--window-size=1280,3000", "--blink-settings=preferredColorScheme=0")
+    assert light.getpixel((2, 2)) == (255, 255, 255)
+    assert dark.getpixel((2, 2)) == (0x14, 0x18, 0x1D)
+    assert len(set(light.resize((128, 300)).get_flattened_data())) > 100
+
+
+def test_nothing_but_tables_is_wider_than_a_phone(report: Path) -> None:
+    """Measure in the page itself: a frame of 390 pixels around it, and how far the document reaches."""
+    outer = report.with_name("phone.html")
+    script = (
+        "onload=()=>{const d=frames[0].document.documentElement;document.title=`${d.scrollWidth} ${d.clientWidth}`}"
+    )
+    outer.write_text(
+        f'<iframe src="report.html" width="390" height="3000" style="border:0"></iframe><script>{script}</script>',
+        encoding="utf-8",
+    )
+    dom = _chromium(outer, "--dump-dom", "--allow-file-access-from-files", "--virtual-time-budget=3000").stdout
+    found = re.search(r"<title>(\d+) (\d+)</title>", dom)
+    assert found is not None
+    assert found[1] == found[2] == "390"
+    _screenshot(outer, "phone", "--window-size=500,3000", "--allow-file-access-from-files")

@@ -1,0 +1,37 @@
+"""The event log is as docs/events.md says: every field of every event that is written is in the document."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from itaml import events
+from itaml.run.events import EventLog
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
+KINDS = [kind for kind in events.Event.__subclasses__() if kind is not events.BatchDone]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_field_is_documented(kind: type[events.Event]) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    found = re.search(rf"^\| `{kind.__name__}` .*\n(?:\| \|.*\n)*", text, re.MULTILINE)
+    assert found is not None, f"{kind.__name__} is not in docs/events.md"
+    fields = set(re.findall(r"`(\w+)`", "".join(line.split("|")[2] for line in found[0].splitlines())))
+    assert fields == {field.name for field in dataclasses.fields(kind)}
+
+
+def test_lines_are_json_with_time_and_kind_and_batches_are_left_out(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log(events.RunStarted("ü", "itaml", "best", 0, 2, resumed=False))
+    log(events.BatchDone(0, 0, 1, 5, 10, 0.1))
+    log(events.RunDone({"forgetting": 0.5}))
+    lines = [json.loads(line) for line in log.path.read_text(encoding="utf-8").splitlines()]
+    assert [line["event"] for line in lines] == ["RunStarted", "RunDone"]
+    assert lines[0]["benchmark"] == "ü"
+    assert lines[1]["final"] == {"forgetting": 0.5}
+    assert all(isinstance(line["time"], float) for line in lines)

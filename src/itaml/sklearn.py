@@ -25,6 +25,7 @@ from itaml.models.classifier import build_classifier
 
 Array = npt.NDArray[Any]
 FARTHEST = 10.0  # deviations from the mean
+PLAIN = {"augment": "none", "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "warmup": 0.0}
 
 
 class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -142,7 +143,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _tensor(samples if self._scaling is None else self._scaling(samples))
 
     def _new_learner(self) -> ITAML:
-        values = load_preset("itaml", "best", benchmark="estimator")
+        values = load_preset("itaml", "best", benchmark="estimator") | PLAIN
         values |= {"backbone": self.backbone, "memory": self.memory, "epochs": self.epochs, "lr": self.lr}
         values |= {"batch_size": self.batch_size, "horizon": "open", **(self.settings or {})}
         settings = build(ITAMLSettings, values)

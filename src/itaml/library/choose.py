@@ -8,8 +8,8 @@
 | epochs        | so that a learn sees about `IMAGES_SEEN` pictures, but 8 epochs at least and 60 at most             |
 | batch         | 64, or 32 where there are fewer than 1,000 pictures                                                 |
 
-The optimiser of networks with convolutions is SGD with momentum and a cosine schedule; presets other than `best` are
-left as they are in that.
+The optimiser is SGD with momentum and a cosine schedule, with a warm-up and weight decay for networks with
+convolutions; presets other than `best` are left as they are in that.
 """
 
 from __future__ import annotations
@@ -29,15 +29,9 @@ SMALL_SIDES = (8, 12, 16, 20)
 IMAGES_SEEN = 60_000
 FEWEST_EPOCHS, MOST_EPOCHS = 8, 60
 SMALLEST_CONVOLVED = 16  # below, the last stage of a network is a single pixel
-CONVOLVED: Mapping[str, Any] = {
-    "optimizer": "sgd",
-    "lr": 0.05,
-    "momentum": 0.9,
-    "weight_decay": 5e-4,
-    "schedule": "cosine",
-    "warmup": 0.1,
-    "clip": 5.0,
-}
+TRAINED: Mapping[str, Any] = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "schedule": "cosine", "clip": 5.0}
+CONVOLVED: Mapping[str, Any] = {**TRAINED, "weight_decay": 5e-4, "warmup": 0.1}
+PERCEPTRON: Mapping[str, Any] = {**TRAINED, "weight_decay": 0.0, "warmup": 0.0}
 
 
 @dataclass(frozen=True)
@@ -75,8 +69,8 @@ def choose_settings(options: Options, look: Look, shape: Shape, *, gpu: bool) ->
             f"give --image-size {SMALLEST_CONVOLVED} or --backbone mlp"
         )
     values = load_preset("itaml", options.preset, benchmark="library")
-    if options.preset == DEFAULT_PRESET and backbone != "mlp":
-        values |= CONVOLVED
+    if options.preset == DEFAULT_PRESET:
+        values |= PERCEPTRON if backbone == "mlp" else CONVOLVED
     values |= {
         "backbone": backbone,
         "memory": options.memory,

@@ -10,12 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import typer
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from itaml.cli import info, learn, predict, rollback, verify
-from itaml.errors import ItamlError
+from itaml.cli.main import main
 from itaml.library.library import Library
 
 SPLITS = {"first": (0, 1, 2, 3), "second": (4, 5, 6), "third": (7,)}  # uneven, the last a single class
@@ -57,20 +55,17 @@ def made(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Path:
 
 @pytest.fixture
 def itaml() -> Callable[..., Ran]:
-    """Return a function that runs a command as the program does, and gives its exit code and output."""
-    app = typer.Typer(rich_markup_mode=None)
-    for module in (learn, predict, info, verify, rollback):
-        app.command(module.__name__.rpartition(".")[2])(module.command)
+    """Return a function that runs the program in this process, and gives its exit code and output."""
 
     def run(*words: object) -> Ran:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                code = app([str(word) for word in words], standalone_mode=False) or 0
-            except ItamlError as error:
-                print(f"error: {error}", file=err)
-                code = error.exit_code
-        return Ran(int(code), out.getvalue(), err.getvalue())
+                main([str(word) for word in words])
+                code = 0
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return Ran(code, out.getvalue(), err.getvalue())
 
     return run
 

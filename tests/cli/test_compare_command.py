@@ -109,7 +109,9 @@ def test_plain_progress_is_a_line_a_change(tmp_path: Path, capsys: pytest.Captur
         view.look()
         jobs[0].state = "done"
         view.look()
-        assert view.left() is not None
+        jobs[1].state = "running"
+        view.states[1].tasks, view.states[1].epochs, view.states[1].epoch_seconds = 5, 2, 3.0
+        assert view.left() == pytest.approx(30.0)  # five tasks of two epochs of three seconds
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
         "2 runs: 0 finished already, 2 to do",

@@ -81,17 +81,16 @@ class Overview:
         """Estimate the seconds until all runs are over; None while nothing is known."""
         now = time.monotonic()
         running = [
-            (s, now - b) for s, b, j in zip(self.states, self._begins, self.jobs, strict=True) if j.state == "running"
+            (state.seconds_left, now - begin)
+            for state, begin, job in zip(self.states, self._begins, self.jobs, strict=True)
+            if job.state == "running"
         ]
-        whole = [*self._lasted, *(seconds / state.share for state, seconds in running if state.share > 0)]
+        whole = [*self._lasted, *(seconds + left for left, seconds in running if left is not None)]
         if not whole:
             return None
         each = sum(whole) / len(whole)
+        here = sum(max(0.0, each - seconds) if left is None else left for left, seconds in running)
         waiting = sum(job.state == "waiting" for job in self.jobs)
-        here = sum(
-            each if state.seconds_left is None or not state.share else seconds / state.share - seconds
-            for state, seconds in running
-        )
         return (here + waiting * each) / max(len(running), 1)
 
     def _view(self) -> RenderableType:

@@ -109,7 +109,16 @@ def test_the_check_finds_a_broken_learner(kind: type[SgdLearner], rule: str) -> 
         ("lwf", {"adapt_steps": 1, "memory": 10}, "keeps no exemplars"),
         ("icarl", {"adapt_steps": 1}, "names classes by exemplar means"),
         ("icarl", {"loss": "ce"}, "loss=bce"),
-        *[(name, {"memory": 0}, "rehearses exemplars") for name in ("replay", "gem", "icarl", "bic")],
+        ("reptile", {"inner_steps": 0}, "inner_steps: .*greater than or equal to 1"),
+        ("fomaml", {"inner_lr": 0}, "inner_lr: .*greater than 0"),
+        ("dgr", {"generator_hidden": []}, "generator_hidden"),
+        ("dgr", {"latent": 0}, "latent"),
+        ("rtf", {"generative": 0}, "generative: .*greater than 0"),
+        ("rtf", {"temperature": 0}, "temperature: .*greater than 0"),
+        ("dmc", {"expert_share": 0}, "expert_share: .*greater than 0"),
+        ("dmc", {"adapt_steps": 1}, "needs exemplars|keeps no exemplars"),
+        ("rpsnet", {"modules": 0}, "modules"),
+        *[(name, {"memory": 0}, "rehearses exemplars") for name in ("replay", "gem", "icarl", "bic", "rpsnet")],
     ],
 )
 def test_bad_settings_are_refused_before_training(name: str, settings: dict[str, Any], words: str) -> None:

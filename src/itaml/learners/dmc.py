@@ -37,6 +37,7 @@ from itaml.learners.base import Batch
 from itaml.learners.distill import DistillingLearner, Teacher
 from itaml.learners.settings import Count, NoMemorySettings
 from itaml.models.classifier import Classifier
+from itaml.models.reset import reset_weights
 from itaml.models.table import TaskTable
 from itaml.storage import State
 
@@ -84,7 +85,8 @@ class DMC(DistillingLearner):
             return
         number = len(self.table)
         network = copy.deepcopy(self.model)
-        reset(network.backbone, seed=self.seeds.init, number=number)
+        with seeding.seeded(self.seeds.init, "fresh", number):
+            reset_weights(network.backbone)
         if self.settings.student == "fresh":
             self.model.backbone.load_state_dict(network.backbone.state_dict())
         network.head.reset(TaskTable())
@@ -149,11 +151,3 @@ class DMC(DistillingLearner):
 def double_targets(old: Tensor, new: Tensor) -> Tensor:
     """Return y* (n, old + new columns): each network's logits less their mean over its own classes (eq. 4)."""
     return torch.cat([old - old.mean(1, keepdim=True), new - new.mean(1, keepdim=True)], dim=1)
-
-
-def reset(module: nn.Module, *, seed: int, number: int) -> None:
-    """Give every layer new initial weights."""
-    with seeding.seeded(seed, "fresh", number):
-        for layer in module.modules():
-            if hasattr(layer, "reset_parameters"):
-                layer.reset_parameters()

@@ -29,7 +29,8 @@ def path_gradients(base: Weights, batches: Iterable[Batch], *, gradient: Gradien
         gradient: of the loss of a batch at some weights.
         lr: alpha, the rate of the inner steps.
     """
-    weights, slopes = base, []
+    weights = base
+    slopes: list[Weights] = []
     for batch in batches:
         if slopes:
             weights = {name: value - lr * slopes[-1][name] for name, value in weights.items()}

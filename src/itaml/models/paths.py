@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from itaml.errors import SettingsError
+from itaml.models.reset import reset_weights
 
 
 class PathNetwork(nn.Module):
@@ -96,7 +97,5 @@ class PathNetwork(nn.Module):
 def _parallel(stage: nn.Module, count: int) -> list[nn.Module]:
     copies = [stage, *(copy.deepcopy(stage) for _ in range(count - 1))]
     for module in copies[1:]:
-        for layer in module.modules():
-            if hasattr(layer, "reset_parameters"):
-                layer.reset_parameters()
+        reset_weights(module)
     return copies

@@ -28,11 +28,11 @@ from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, TrainingError
 from itaml.events import BatchDone, EpochDone, Listener, TaskStarted, ignore
 from itaml.learners import compute as hardware
-from itaml.learners.optim import make_optimizer, rate_factor
+from itaml.learners.optim import make_optimizer, optimizer_state, rate_factor, restore_optimizer
 from itaml.learners.settings import SgdSettings
 from itaml.learners.two_stage import TwoStage
 from itaml.memory.store import Memory
-from itaml.meta.inner import laid_out, normalized_alone
+from itaml.meta.inner import normalized_alone
 from itaml.meta.loss import sample_losses
 from itaml.models.classifier import Classifier
 from itaml.models.table import TaskTable
@@ -76,7 +76,7 @@ class SgdLearner(TwoStage):
         recipe(settings.augment)  # an unknown name is an error before any training
         self.device = hardware.pick_device(compute)
         layout = torch.channels_last if hardware.has_convolutions(model) else torch.preserve_format
-        super().__init__(_placed(model, self.device, layout), settings=settings, seeds=seeds)
+        super().__init__(hardware.place(model, self.device, layout), settings=settings, seeds=seeds)
         self.layout = layout
         self.bf16 = hardware.use_bf16(compute, model, self.device)
         self.autocast = hardware.autocast(self.device, bf16=self.bf16)
@@ -84,7 +84,8 @@ class SgdLearner(TwoStage):
         self.memory = Memory(budget=budget, selection=settings.selection)
         self.listen: Listener = ignore
         self.progress: Progress | None = None
-        self._saved_optimizer: State | None = None
+        self._optimizer: Optimizer | None = None  # of the task under way
+        self._saved_optimizer: State | None = None  # of a restored task, until it goes on
         for name in (settings.optimizer, settings.adapt_optimizer):
             make_optimizer(name, [torch.zeros(1)], lr=settings.lr)
 
@@ -157,15 +158,11 @@ class SgdLearner(TwoStage):
             self.begin_task(task)
             self.progress = Progress(task.index, 0)
         images = self.training_set(task)
-        optimizer = self.optimizer()
-        if self._saved_optimizer is not None:
-            _restore_optimizer(optimizer, self._saved_optimizer)
-            self._saved_optimizer = None
+        optimizer = self._task_optimizer()
         started = TaskStarted(
             task.index, tuple(map(str, task.classes)), len(images), self.progress.epoch, self.settings.epochs
         )
         self.listen(started)
-        self.active_optimizer: Optimizer | None = optimizer
         for epoch in range(self.progress.epoch, self.settings.epochs):
             done = self._epoch(task, images, epoch, optimizer)
             self.progress = Progress(task.index, epoch + 1)
@@ -173,8 +170,17 @@ class SgdLearner(TwoStage):
         self.model.eval()
         self._check_finite(task)
         self.end_task(task)
-        self.progress, self.active_optimizer = None, None
+        self.progress, self._optimizer = None, None
         self.forget_adaptations()
+
+    def _task_optimizer(self) -> Optimizer:
+        """Return the optimiser of the task under way, with the state it had where the task was left."""
+        if self._optimizer is None:
+            self._optimizer = self.optimizer()
+            if self._saved_optimizer is not None:
+                restore_optimizer(self._optimizer, self._saved_optimizer)
+        self._saved_optimizer = None
+        return self._optimizer
 
     def check_task(self, task: Task) -> None:
         """Refuse a task that cannot be learned, before anything is changed."""
@@ -257,8 +263,7 @@ class SgdLearner(TwoStage):
         """Return everything needed to go on to the same bits, also in the middle of a task."""
         progress = None
         if self.progress is not None:
-            optimizer = getattr(self, "active_optimizer", None)
-            saved = self._saved_optimizer if optimizer is None else _optimizer_state(optimizer)
+            saved = self._saved_optimizer if self._optimizer is None else optimizer_state(self._optimizer)
             progress = {"task": self.progress.task, "epoch": self.progress.epoch, "optimizer": saved}
         return {
             "learner": type(self).__name__,
@@ -285,32 +290,7 @@ class SgdLearner(TwoStage):
         self.memory.load_state_dict(state["memory"])
         progress = state["progress"]
         self.progress = Progress(progress["task"], progress["epoch"]) if progress else None
-        self._saved_optimizer = progress["optimizer"] if progress else None
+        self._saved_optimizer, self._optimizer = progress["optimizer"] if progress else None, None
         self.load_extra_state(state["extra"])
         self.model.eval()
         self.forget_adaptations()
-
-
-def _placed(model: Classifier, device: torch.device, layout: torch.memory_format) -> Classifier:
-    """Move a model; torch's types do not know that a module can take a layout."""
-    placed: Classifier = model.to(device=device, memory_format=layout)  # type: ignore[call-overload]
-    return placed
-
-
-def _optimizer_state(optimizer: Optimizer) -> State:
-    """Return an optimiser's state with text for keys; its settings are made anew, only its memory is kept."""
-    saved = optimizer.state_dict()["state"]
-    return {
-        str(index): {key: value.clone() if isinstance(value, Tensor) else value for key, value in values.items()}
-        for index, values in saved.items()
-    }
-
-
-def _restore_optimizer(optimizer: Optimizer, state: State) -> None:
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    whole = optimizer.state_dict()
-    whole["state"] = {
-        int(index): {key: laid_out(value, parameters[int(index)]) for key, value in values.items()}
-        for index, values in state.items()
-    }
-    optimizer.load_state_dict(whole)

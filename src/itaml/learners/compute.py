@@ -11,6 +11,7 @@ from torch import nn
 
 from itaml.config import Compute
 from itaml.errors import SettingsError
+from itaml.models.classifier import Classifier
 
 
 def pick_device(compute: Compute) -> torch.device:
@@ -54,3 +55,9 @@ def autocast(device: torch.device, *, bf16: bool) -> Callable[[], AbstractContex
     if not bf16:
         return nullcontext
     return lambda: torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def place(model: Classifier, device: torch.device, layout: torch.memory_format) -> Classifier:
+    """Move a model; torch's types do not know that a module can take a layout."""
+    placed: Classifier = model.to(device=device, memory_format=layout)  # type: ignore[call-overload]
+    return placed

@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.learners.settings import SgdSettings
+from itaml.meta.inner import laid_out
 from itaml.registry import unknown
+from itaml.storage import State
 
 UNFIT = (Optimizer, torch.optim.LBFGS, torch.optim.SparseAdam)  # need closures, or gradients that are sparse
 FUSED = {"sgd", "adam", "adamw"}  # have a single-kernel step on every device
@@ -62,3 +65,23 @@ def rate_factor(settings: SgdSettings, progress: float) -> float:
     if settings.schedule == "step":
         return float(settings.lr_decay ** sum(progress >= milestone for milestone in settings.milestones))
     return 1.0
+
+
+def optimizer_state(optimizer: Optimizer) -> State:
+    """Return an optimiser's state with text for keys; its settings are made anew, only its memory is kept."""
+    saved = optimizer.state_dict()["state"]
+    return {
+        str(index): {key: value.clone() if isinstance(value, Tensor) else value for key, value in values.items()}
+        for index, values in saved.items()
+    }
+
+
+def restore_optimizer(optimizer: Optimizer, state: State) -> None:
+    """Give a fresh optimiser the state that `optimizer_state` returned, laid out as its parameters are."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    whole = optimizer.state_dict()
+    whole["state"] = {
+        int(index): {key: laid_out(value, parameters[int(index)]) for key, value in values.items()}
+        for index, values in state.items()
+    }
+    optimizer.load_state_dict(whole)

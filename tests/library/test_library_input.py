@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import Ran
 from itaml.errors import DataError
 from itaml.library.library import Library
 from itaml.library.names import check_names, match_names
+from library_support import Ran
 
 Itaml = Callable[..., Ran]
 
@@ -227,6 +227,7 @@ def test_a_memory_smaller_than_the_classes_is_refused(itaml: Itaml, photos: Path
     code, _, err = itaml("learn", tmp_path / "model", photos, "--memory", 1)
     assert code == 2
     assert "smaller than the 2 classes" in err
+    assert not (tmp_path / "model").exists()
 
 
 def test_settings_of_a_model_do_not_change(itaml: Itaml, made: Path, digits: Path, tmp_path: Path) -> None:
@@ -240,6 +241,7 @@ def test_settings_of_a_model_do_not_change(itaml: Itaml, made: Path, digits: Pat
     code, _, err = itaml("learn", tmp_path / "new", digits / "third", "--set", "epoks=1")
     assert code == 2
     assert "did you mean 'epochs'" in err
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_empty_model_answers_with_a_sentence(itaml: Itaml, tmp_path: Path) -> None:

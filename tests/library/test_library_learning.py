@@ -14,7 +14,6 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from conftest import SPLITS, accuracy
 from itaml.data.images import ImageSet
 from itaml.errors import DataError, SettingsError
 from itaml.library.answers import task_error
@@ -22,6 +21,7 @@ from itaml.library.choose import Look, choose_epochs, choose_settings, choose_si
 from itaml.library.held import held_share, split
 from itaml.library.library import Library
 from itaml.library.record import Options
+from library_support import SPLITS, accuracy
 
 LEARN = """
 import sys, torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,7 @@ def command(
     Example: itaml learn pets ./photos, where ./photos holds the folders cat and dog.
     """
     set_threads(threads)
+    logging.getLogger("itaml").addHandler(logging.NullHandler())  # the report tells of pictures that were left out
     from itaml.library.gather import gather_folders
 
     given = {"backbone": backbone, "image_size": image_size, "memory": memory, "preset": preset, "seed": seed}
@@ -71,10 +73,12 @@ def command(
 def _open_or_create(
     path: Path, gathered: GatheredFiles, wanted: dict[str, Any], overrides: list[str], device: str
 ) -> Library:
-    from itaml.config import parse_overrides
+    from itaml.config import Compute, build, parse_overrides
     from itaml.errors import UsageError
     from itaml.library.folder import ModelFolder
+    from itaml.library.learning import begun
     from itaml.library.library import Library
+    from itaml.library.record import Facts, Options
 
     settings = parse_overrides(overrides)
     if ModelFolder(path).exists():
@@ -86,7 +90,8 @@ def _open_or_create(
                     f"{path} was made with its own settings, which cannot change: leave out {', '.join(fixed)}"
                 )
             return library
-    gathered.look()  # refuses pictures of which none can be read
+    facts = Facts(options=build(Options, {**wanted, "settings": settings}, what="option"))
+    begun(facts, gathered, build(Compute, {"device": device}, what="option"))  # what cannot work leaves nothing behind
     return Library.create(path, device=device, **wanted, settings=settings)
 
 

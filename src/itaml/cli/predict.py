@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -62,6 +63,7 @@ def command(
     if mean_run is not None and group != "stream":
         raise UsageError("--mean-run is for --stream")
     set_threads(threads)
+    logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable pictures have rows of their own
     from itaml.library.library import Library
 
     library = Library.open(model, device=device)

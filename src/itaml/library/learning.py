@@ -24,6 +24,7 @@ from itaml.library.held import Held
 from itaml.library.names import match_names
 from itaml.library.pixels import into_memory, unreadable
 from itaml.library.record import Facts, LearnRecord, TaskRecord, TaskScore
+from itaml.memory.store import Memory
 from itaml.models.classifier import build_classifier
 from itaml.storage import State
 
@@ -81,7 +82,7 @@ def learn(
         TrainingError: training failed.
     """
     start = time.monotonic()
-    facts = _begun(model.facts, gathered, compute)
+    facts = begun(model.facts, gathered, compute)
     matched = match_names(gathered.names, facts.classes)
     images, keys, notes, skipped = _read(gathered, facts, listen)
     present = {matched[gathered.names[label]] for label in torch.unique(images.labels).tolist()}
@@ -123,10 +124,16 @@ def learn(
     return Model(facts, learner, held), LearnReport(record, tuple(notes))
 
 
-def _begun(facts: Facts, gathered: Gathered, compute: Compute) -> Facts:
-    """Return the facts with shape and settings, chosen now if this is the first learn."""
+def begun(facts: Facts, gathered: Gathered, compute: Compute) -> Facts:
+    """Return the facts with shape and settings, chosen now if this is the first learn.
+
+    Raises:
+        DataError: none of the pictures can be read.
+        UsageError: an option does not exist or is not possible.
+    """
     if facts.shape is not None:
         return facts
+    Memory(budget=facts.options.memory).check_room(len(gathered.names))
     look = gathered.look()
     shape = gathered.shape(choose_size(facts.options, look))
     settings = choose_settings(facts.options, look, shape, gpu=pick_device(compute).type != "cpu")

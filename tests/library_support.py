@@ -1,0 +1,39 @@
+"""What the tests of the library share: folders of pictures made from the embedded digits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from itaml.library.library import Library
+
+SPLITS = {"first": (0, 1, 2, 3), "second": (4, 5, 6), "third": (7,)}  # uneven, the last a single class
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def write_digits(root: Path, splits: dict[str, tuple[int, ...]], *, test: int = 4) -> None:
+    """Write `root/split/digit/*.png` for training, and every `test`-th picture into `root/test/digit`."""
+    raw = load_digits()
+    for number, (image, label) in enumerate(zip(raw.images, raw.target, strict=True)):
+        split = next((name for name, members in splits.items() if int(label) in members), None)
+        if split is not None:
+            folder = root / ("test" if number % test == 0 else split) / f"digit {label}"
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray((image * 255 / 16).round().astype(np.uint8)).save(folder / f"{number}.png")
+
+
+def accuracy(library: Library, digits: Path, splits: tuple[str, ...]) -> float:
+    """Return the share of test pictures of some splits that are named rightly."""
+    names = [f"digit {label}" for split in splits for label in SPLITS[split]]
+    files = [str(file) for name in names for file in sorted((digits / "test" / name).iterdir())]
+    answers = library.predict(files)
+    return sum(answer.label == Path(answer.file or "").parent.name for answer in answers) / len(answers)

@@ -3,7 +3,7 @@
 usage: python benchmarks/documents.py [--check]
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; a single number follows `<!-- result: BENCHMARK METHOD
-PRESET METRIC -->` to the end of its line. With --check nothing is written, and the exit code says whether all is up to date.
+PRESET METRIC -->` to the end of its line. With --check nothing is written, and the exit code says whether all is well.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ def load(name: str) -> dict[str, Any]:
     return value
 
 
+def with_quartiles(ratio: dict[str, Any]) -> str:
+    """Return a ratio with its spread."""
+    low, high = ratio["quartiles"]
+    return f"{ratio['median']:.2f} ({low:.2f}, {high:.2f})"
+
+
 def step_ratio() -> str:
     ratios = load("step-ratio")["ratios"]
     return table(
@@ -71,7 +77,7 @@ def step_ratio() -> str:
             [
                 network,
                 tasks,
-                f"{row['fused / joint']['median']:.2f} ({', '.join(f'{q:.2f}' for q in row['fused / joint']['quartiles'])})",
+                with_quartiles(row["fused / joint"]),
                 f"{row['loop / joint']['median']:.2f}",
             ]
             for network, by_tasks in ratios.items()
@@ -85,7 +91,9 @@ def adaptation() -> str:
     for row in load("adaptation")["rows"]:
         off = row["adapt_scope"] == "off"
         how = "none" if off else f"{row['adapt_scope']}, {row['adapt_optimizer']} {row['adapt_lr']:g}"
-        rows.append([row["network"], how, "" if off else "yes" if row["adapt_guard"] else "no", summary(row["task_aware"])])
+        rows.append(
+            [row["network"], how, "" if off else "yes" if row["adapt_guard"] else "no", summary(row["task_aware"])]
+        )
     return table(["network", "weights and optimiser", "guard", "task-aware"], rows)
 
 

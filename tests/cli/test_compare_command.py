@@ -87,7 +87,7 @@ def test_figure_5_is_drawn_beside_the_runs(tmp_path: Path, capsys: pytest.Captur
         (("digits", "--seeds", ","), "at least one"),
         (("digit",), "did you mean 'digits'"),
         (("digits", "--methods", "itaml,replaay"), "did you mean 'replay'"),
-        (("digits", "--set", "lrr=1"), "did you mean 'lr'"),
+        (("digits", "--methods", "itaml,ewc", "--set", "inner_steps=2"), "ewc on digits: no setting 'inner_steps'"),
     ],
 )
 def test_wrong_words_end_with_one_line(

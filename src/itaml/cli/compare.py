@@ -159,21 +159,32 @@ def _print_table(jobs: Sequence[Job], form: str) -> Collection:
 
 
 def _print_rich(table: Table) -> None:
-    """Print the table with the best in bold, as wide as it needs to be."""
+    """Print the table with the best in bold; a row a protocol where the terminal is too narrow for a row a method."""
     from rich.console import Console
-    from rich.table import Table as RichTable
     from rich.text import Text
 
     from itaml.report.table import cells_of
 
-    mark = "\N{ZERO WIDTH SPACE}"
-    head, *rows = cells_of(table, lambda text: mark + text)
-    shown = RichTable(box=None, pad_edge=False)
-    for index, name in enumerate(head):
-        shown.add_column(name, justify="right" if index else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(cell.removeprefix(mark), style="bold" if cell.startswith(mark) else "") for cell in row))
-    Console(highlight=False).print(shown)
+    console, mark = Console(highlight=False), "\N{ZERO WIDTH SPACE}"
+    grid = cells_of(table, lambda text: mark + text)
+    if sum(_widths(grid)) > console.width:
+        grid = [list(column) for column in zip(*grid, strict=True)]
+    widths = _widths(grid)
+    for row in grid:
+        line = Text()
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            words = cell.removeprefix(mark)
+            padded = words.rjust(width) if index else words.ljust(width)
+            line.append(padded, style="bold" if cell.startswith(mark) else "")
+        console.print(line, soft_wrap=True)
+
+
+def _widths(grid: list[list[str]]) -> list[int]:
+    """Return how wide each column is, with two spaces before all but the first."""
+    return [
+        max(len(row[index].lstrip("\N{ZERO WIDTH SPACE}")) for row in grid) + (2 if index else 0)
+        for index in range(len(grid[0]))
+    ]
 
 
 def _draw_figure5(collection: Collection, folder: Path) -> Path:

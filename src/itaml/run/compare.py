@@ -107,7 +107,10 @@ def plan(
     jobs = []
     for method, preset in choose(methods, presets):
         for seed in dict.fromkeys(seeds):
-            config = resolve(benchmark, method=method, preset=preset, seed=seed, overrides=overrides, **rest)
+            try:
+                config = resolve(benchmark, method=method, preset=preset, seed=seed, overrides=overrides, **rest)
+            except UsageError as error:
+                raise type(error)(f"{method} on {benchmark}: {error}") from error
             job = Job(config, default_folder(config, runs))
             try:
                 if inspect_folder(config, job.folder, resume=True, force=force) is not None:

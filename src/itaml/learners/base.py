@@ -129,7 +129,7 @@ class SgdLearner(TwoStage):
         return make_optimizer(s.optimizer, self.trainable(), lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay)
 
     def trainable(self) -> list[Any]:
-        """Return the parameters, or groups of them, that a task trains."""
+        """Return the parameters, or groups of them, that a task trains; a group may name a `scale` of its rate."""
         return list(self.model.parameters())
 
     def rate_scale(self) -> float:
@@ -211,7 +211,7 @@ class SgdLearner(TwoStage):
             for pixels, labels in iterate(images, order, batch_size=s.batch_size):
                 factor = rate_factor(s, epoch + done / max(len(order), 1))
                 for group in optimizer.param_groups:
-                    group["lr"] = s.lr * factor * self.rate_scale()
+                    group["lr"] = s.lr * factor * self.rate_scale() * group.get("scale", 1.0)
                 loss = self.step(self.make_batch(augment(pixels, noise), labels), optimizer)
                 total, steps, done = total + loss.cpu(), steps + 1, done + len(labels)
                 seconds = time.perf_counter() - start

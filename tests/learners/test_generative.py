@@ -100,7 +100,8 @@ def test_eq_1_worked_by_hand(kind: Any, tiny_stream: TaskStream) -> None:
 
     learner.generator.losses = watched
     found = learner.loss(batch).item()
-    new, replayed = (math.log(6) + value for value in generative)  # uniform answers cost log 6 with any labels
+    factor = 4 if kind is RtF else 1  # T squared; uniform answers cost log 6 with any labels
+    new, replayed = math.log(6) + generative[0], factor * math.log(6) + generative[1]
     assert found == pytest.approx(new / 3 + 2 * replayed / 3, rel=1e-5)
 
 
@@ -118,7 +119,8 @@ def test_hard_and_soft_labels_of_replayed_pictures(tiny_stream: TaskStream) -> N
         losses[labels] = learner.replay_loss(learner.former.sample(5)).item()
     softened = F.log_softmax(torch.tensor(answers) / 2, dim=0)
     assert losses["hard"] == pytest.approx(math.log(2), rel=1e-6)
-    assert losses["soft"] == pytest.approx(-float(0.75 * softened[0] + 0.25 * softened[1]), rel=1e-6)
+    by_hand = -4 * float(0.75 * softened[0] + 0.25 * softened[1])  # 4 is T squared
+    assert losses["soft"] == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_solver_and_generator_of_dgr_do_not_move_each_other(tiny_stream: TaskStream) -> None:

@@ -19,7 +19,7 @@ from itaml.config import Compute, Seeds
 from itaml.data.stream import Task
 from itaml.learners.base import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
-from itaml.learners.settings import Count, NoMemorySettings
+from itaml.learners.settings import Count, NoMemorySettings, Positive
 from itaml.models.classifier import Classifier
 from itaml.models.vae import VAE, Feedback
 from itaml.storage import State
@@ -31,6 +31,7 @@ class GenerativeSettings(NoMemorySettings):
     """Settings of learners with a generator."""
 
     generator_hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (400, 400)
+    generator_lr: Positive | None = None  # rate of the generator; None is lr
     latent: Count = 100  # latent variables
     temperature: Temperature = 2.0  # of distilled labels
 
@@ -81,13 +82,22 @@ class GenerativeLearner(DistillingLearner):
         return ratio * new + (1 - ratio) * self.replay_loss(self.former.sample(len(batch.targets)))
 
     def distilled(self, logits: Tensor, former: Tensor) -> Tensor:
-        """Return the mean cross-entropy with the former self's softened probabilities, which are 0 for new classes."""
+        """Return the mean cross-entropy with the former self's softened probabilities, which are 0 for new classes.
+
+        It is multiplied by T**2, without which a higher temperature would be a smaller gradient (Hinton, Vinyals and
+        Dean, arXiv 1503.02531), and the labels of new pictures would drown those of replayed ones.
+        """
+        temperature = self.settings.temperature
         absent = F.pad(former, (0, logits.shape[1] - former.shape[1]), value=float("-inf"))
-        return distillation(logits, absent, temperature=self.settings.temperature).mean()
+        return temperature**2 * distillation(logits, absent, temperature=temperature).mean()
 
     def trainable(self) -> list[Any]:
-        """Return the weights of the classifier and of the generator."""
-        return [*self.model.parameters(), *self.generator.parameters()]
+        """Return the weights of the classifier, and those of the generator with their own rate."""
+        s = self.settings
+        return [
+            {"params": list(self.model.parameters())},
+            {"params": list(self.generator.parameters()), "scale": (s.generator_lr or s.lr) / s.lr},
+        ]
 
     def clip_gradients(self) -> None:
         """Limit the norms of both gradients, if the settings do."""

@@ -27,6 +27,10 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "online-ewc": {"strength": 10.0},
     "icarl": {"lr": 1.0},
     "gem": {"memory_batch": 4},
+    "dgr": {"generator_hidden": (16,), "latent": 4},
+    "rtf": {"generator_hidden": (16,), "latent": 4},
+    "dmc": {"auxiliary_images": 100},
+    "rpsnet": {"modules": 2},
 }
 
 

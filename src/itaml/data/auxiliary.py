@@ -49,8 +49,8 @@ def read_auxiliary(images: ImageSet | None, *, shape: Shape, count: int, generat
 def draw_strokes(count: int, *, shape: Shape, generator: torch.Generator) -> Tensor:
     """Draw pictures (count, *shape) of one to three strokes each.
 
-    A stroke is a cubic Bezier curve with random control points. Every second one starts where the stroke before it
-    ended. The ink falls off over one pixel at its edge.
+    A stroke is a cubic Bezier curve with random control points. Half of those after the first start where the stroke
+    before them ended. The ink falls off over one pixel at its edge.
     """
     channels, height, width = shape
     ends = torch.rand(count, 3, 4, 2, generator=generator) * 0.8 + 0.1  # strokes, control points, (y, x)

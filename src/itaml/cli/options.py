@@ -19,7 +19,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one setting of the method, such as lr=0.05. Repeatable."),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads to use; all by default.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processor threads to use; all by default, one for networks without convolutions."),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="auto, fp32 or bf16.")]
 
@@ -36,8 +39,13 @@ def parse_split(text: str) -> tuple[int, ...]:
         raise UsageError(f"a split is a list of numbers such as 4,3,2,1, not {text!r}") from None
 
 
-def set_threads(threads: int | None) -> None:
-    """Set torch's threads, if the user asked for a number."""
+def set_threads(threads: int | None, *, backbone: str | None = None) -> None:
+    """Set torch's threads: as told, else one for a perceptron, whose steps are too short to be worth sharing.
+
+    Sharing them gains little on an idle machine and costs a multiple on a busy one, where threads wait for each other.
+    """
+    if threads is None and backbone == "mlp":
+        threads = 1
     if threads is not None:
         import torch
 

@@ -55,7 +55,6 @@ def command(
 
     Everything about the run is kept in its folder: settings, checkpoint, events and result.json.
     """
-    set_threads(threads)
     from itaml.config import Compute, build, parse_overrides
     from itaml.data.root import data_root as find_root
     from itaml.run.config import default_folder, resolve
@@ -76,6 +75,7 @@ def command(
         on_bad_image=on_bad_image,
         compute=build(Compute, {"device": device, "precision": precision}, what="option"),
     )
+    set_threads(threads, backbone=config.settings.get("backbone"))
     folder = out or default_folder(config, runs)
     options: dict[str, Any] = {"data_root": find_root(data_root), "resume": resume, "force": force}
     options |= {"logs": log or [], "checkpoint_seconds": checkpoint_seconds}

@@ -19,10 +19,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.optim import Optimizer
 
 from itaml import params
 from itaml.data.images import ImageSet
-from itaml.learners.base import SgdLearner
+from itaml.learners.base import Batch, SgdLearner
 from itaml.learners.settings import NoMemorySettings, SgdSettings
 from itaml.models.classifier import Classifier
 from itaml.params import Weights
@@ -66,6 +67,23 @@ class ImportanceLearner(SgdLearner):
         """Return the penalties of all anchors together."""
         zero = torch.zeros((), device=self.device)
         return sum((anchor.penalty(self.model) for anchor in self.anchors), zero)
+
+    def tracked_step(self, batch: Batch, optimizer: Optimizer, *, strength: float) -> tuple[Tensor, Weights, Weights]:
+        """Take a step on L + strength * penalty, for methods that follow the path of training.
+
+        Returns:
+            L, its gradient without the penalty, and how the weights moved.
+        """
+        optimizer.zero_grad()
+        loss = self.loss(batch)
+        loss.backward()
+        slope = gradients(self.model)
+        if self.anchors:
+            (strength * self.penalty()).backward()
+        self.clip_gradients()
+        before = params.snapshot(self.model)
+        optimizer.step()
+        return loss.detach(), slope, params.subtract(params.snapshot(self.model), before)
 
     def extra_state(self) -> State:
         """Return the anchors."""

@@ -29,7 +29,7 @@ from torch.optim import Optimizer
 from itaml import params
 from itaml.data.stream import Task
 from itaml.learners.base import Batch
-from itaml.learners.importance import Anchor, ImportanceLearner, Strength, gradients, grown, zeros
+from itaml.learners.importance import Anchor, ImportanceLearner, Strength, grown, zeros
 from itaml.learners.settings import Count, Positive, SgdSettings
 from itaml.params import Weights
 from itaml.storage import State
@@ -63,17 +63,9 @@ class RWalk(ImportanceLearner):
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         """Take a step on L + lambda * penalty (eq. 9), and follow its path."""
-        optimizer.zero_grad()
-        loss = self.loss(batch)
-        loss.backward()
-        slope = gradients(self.model)  # of L, without the penalty
-        if self.anchors:
-            (self.settings.strength * self.penalty()).backward()
-        self.clip_gradients()
-        before = params.snapshot(self.model)
-        optimizer.step()
-        self._follow(slope, params.subtract(params.snapshot(self.model), before))
-        return loss.detach()
+        loss, slope, moved = self.tracked_step(batch, optimizer, strength=self.settings.strength)
+        self._follow(slope, moved)
+        return loss
 
     def _follow(self, slope: Weights, moved: Weights) -> None:
         walk, new = self.walk, self.settings.average

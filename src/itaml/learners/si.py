@@ -27,7 +27,6 @@ from itaml.learners.importance import (
     ImportanceLearner,
     ImportanceSettings,
     Strength,
-    gradients,
     grown,
     zeros,
 )
@@ -58,18 +57,9 @@ class SI(ImportanceLearner):
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         """Take a step on L + c * penalty (eq. 4), and add to omega the fall of L alone that it brought (eq. 3)."""
-        optimizer.zero_grad()
-        loss = self.loss(batch)
-        loss.backward()
-        slope = gradients(self.model)  # of L, without the penalty
-        if self.anchors:
-            (self.settings.strength * self.penalty()).backward()
-        self.clip_gradients()
-        before = params.snapshot(self.model)
-        optimizer.step()
-        moved = params.subtract(params.snapshot(self.model), before)
+        loss, slope, moved = self.tracked_step(batch, optimizer, strength=self.settings.strength)
         self.path = {name: self.path[name] - slope[name] * moved[name] for name in self.path}
-        return loss.detach()
+        return loss
 
     def end_task(self, task: Task) -> None:
         """Turn the path into importance, and move the anchor to the weights the task ends with."""

@@ -139,7 +139,17 @@ def comparison(benchmark: str) -> str:
     return table(["method", "preset", "seeds", *metrics, "seconds a task", "published class accuracy"], rows)
 
 
+def speed() -> str:
+    rows = []
+    for part, ratios in load("speed")["ratios"].items():
+        for what, value in ratios.items():
+            shown = with_quartiles(value) if "quartiles" in value else f"{value['median']:g}"
+            rows.append([part, what, shown])
+    return table(["part", "ratio", "median (quartiles)"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "speed": speed,
     "step-ratio": step_ratio,
     "adaptation": adaptation,
     "presets": presets,

@@ -30,6 +30,12 @@ def test_links_between_documents_lead_somewhere() -> None:
                 assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_numbers_in_documents_are_those_of_the_result_files() -> None:
+    check = [sys.executable, ROOT / "benchmarks" / "documents.py", "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run benchmarks/documents.py: {done.stdout}{done.stderr}"
+
+
 def test_changelog_names_the_version() -> None:
     from itaml import __version__
 

@@ -107,6 +107,14 @@ def presets() -> str:
     return table(["benchmark", "preset", "seeds", *metrics], rows)
 
 
+def released() -> str:
+    rows = []
+    for run in load("released-mnist")["runs"]:
+        each = [100 * task["continuum"]["1"]["class"] for task in run["tasks"]]
+        rows.append([str(run["seed"]), ", ".join(f"{value:.1f}" for value in each), run["ended"].partition(":")[0]])
+    return table(["seed", "class@1 after each task", "then"], rows)
+
+
 def rescue() -> str:
     metrics = ["task@1", "task@20", "class@20"]
     rows = []
@@ -153,6 +161,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "step-ratio": step_ratio,
     "adaptation": adaptation,
     "presets": presets,
+    "released": released,
     "rescue": rescue,
     "mnist-5": lambda: comparison("mnist-5"),
     "digits": lambda: comparison("digits"),

@@ -273,7 +273,8 @@ def main() -> None:
         for what, value in results[name].items():
             spread = f" ({value['quartiles'][0]:.2f} to {value['quartiles'][1]:.2f})" if "quartiles" in value else ""
             print(f"{name:9} {value['median']:>8.3f}{spread:18} {what}", flush=True)
-    print(write("speed", {"ratios": results}))
+        path = write("speed", {"ratios": results})  # after every part, so that an interrupted run keeps what it has
+    print(path)
 
 
 if __name__ == "__main__":

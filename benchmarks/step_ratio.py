@@ -27,7 +27,7 @@ SETUPS = {"mlp": ((1, 28, 28), 256, 10), "resnet18-third": ((3, 32, 32), 128, 10
 def learner(network: str, tasks: int, engine: str) -> ITAML:
     """Return an iTAML learner that has seen `tasks` tasks."""
     shape, _, size = SETUPS[network]
-    settings = ITAMLSettings(engine=engine, horizon=tasks, momentum=0.9, lr=0.01)
+    settings = ITAMLSettings(engine=engine, horizon=max(tasks, 1), momentum=0.9, lr=0.01)
     made = ITAML(build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
     for task in range(tasks):
         classes = tuple(range(task * size, (task + 1) * size))

@@ -31,7 +31,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_numbers_in_documents_are_those_of_the_result_files() -> None:
-    check = [sys.executable, ROOT / "benchmarks" / "documents.py", "--check"]
+    check = [sys.executable, str(ROOT / "benchmarks" / "documents.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run benchmarks/documents.py: {done.stdout}{done.stderr}"
 

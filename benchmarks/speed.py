@@ -19,6 +19,7 @@ Prints a table and writes benchmarks/results/speed.json.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from step_ratio import SETUPS, itaml_step, learner, measure
-from timing import interleaved, ratio, write
+from timing import RESULTS, interleaved, ratio, write
 
 from itaml.config import Compute, Seeds
 from itaml.data.benchmarks import LoadOptions
@@ -260,6 +261,13 @@ PARTS: dict[str, Callable[[int], Ratios]] = {
 }
 
 
+def measured_before() -> dict[str, Ratios]:
+    """Return the parts that an earlier run measured, so that measuring one anew keeps the others."""
+    path = RESULTS / "speed.json"
+    found: dict[str, Ratios] = json.loads(path.read_text(encoding="utf-8"))["ratios"] if path.exists() else {}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS))
@@ -267,7 +275,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    results: dict[str, Ratios] = {}
+    results: dict[str, Ratios] = measured_before() if options.only != ",".join(PARTS) else {}
     for name in options.only.split(","):
         results[name] = PARTS[name](options.rounds)
         for what, value in results[name].items():

@@ -264,7 +264,9 @@ def test_damage_is_told_by_every_command(itaml: Itaml, made: Path, tmp_path: Pat
         code, _, err = itaml(words[0], tmp_path / "model", *words[1:])
         assert code == 1
         assert "state.safetensors is damaged" in err
-    assert itaml("rollback", tmp_path / "model").code == 0
+    mended = itaml("rollback", tmp_path / "model", "--json")
+    assert mended.code == 0
+    assert json.loads(mended.out)["to"] == Library.open(tmp_path / "model").info()["version"]
     assert itaml("verify", tmp_path / "model").code == 0
 
 

@@ -14,9 +14,11 @@ from scipy.optimize import minimize
 
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
+from itaml.events import EpochDone
 from itaml.learners.bic import PULL, BiC, BiCSettings, fit_bias
 from itaml.learners.distill import distillation
 from itaml.learners.icarl import ICaRL, ICaRLSettings
+from itaml.learners.itaml import ITAML, ITAMLSettings
 from itaml.learners.lwf import LwF, LwFSettings
 from itaml.memory.select import herding_order
 from itaml.models.classifier import Classifier
@@ -53,6 +55,42 @@ def test_lwf_loss_worked_by_hand(tiny_stream: TaskStream) -> None:
         learner.model.head.bias.copy_(torch.zeros(4))
     batch = learner.make_batch(*tiny_stream[1].train.load())
     assert learner.loss(batch).item() == pytest.approx(math.log(4) + 3 * math.log(2), rel=1e-6)
+
+
+def test_itaml_adds_the_distillation_of_the_whole_batch_to_the_mean_over_tasks(tiny_stream: TaskStream) -> None:
+    learner = learner_of(ITAML, ITAMLSettings(epochs=1, distill=3.0, temperature=2.0, horizon="open", memory=20))
+    learner.begin_task(tiny_stream[0])
+    with torch.no_grad():
+        learner.model.head.weight.zero_()
+        learner.model.head.bias.copy_(torch.tensor([2 * math.log(3), 0.0]))  # softened by T = 2: 3/4, 1/4
+    learner.begin_task(tiny_stream[1])
+    with torch.no_grad():
+        learner.model.head.weight.zero_()
+        learner.model.head.bias.copy_(torch.zeros(4))
+    batch = learner.make_batch(*tiny_stream[1].train.load())  # of the second of two tasks alone
+    loss = learner.step(batch, learner.optimizer())
+    assert loss.item() == pytest.approx(math.log(4) / 2 + 3 * math.log(2), rel=1e-6)
+
+
+def test_itaml_keeps_no_teacher_without_distillation(tiny_stream: TaskStream) -> None:
+    learner = learner_of(ITAML, ITAMLSettings(epochs=1, horizon="open", memory=20))
+    learner.learn(tiny_stream[0])
+    learner.begin_task(tiny_stream[1])
+    assert learner.teacher is None
+
+
+def test_itaml_with_distillation_goes_on_to_the_same_bits(tiny_stream: TaskStream) -> None:
+    """Saved after the first of two epochs of the second task, teacher and all."""
+    settings = ITAMLSettings(epochs=2, distill=1.0, horizon="open", memory=20)
+    whole, states = learner_of(ITAML, settings), []
+    whole.listen = lambda event: states.append(whole.state_dict()) if isinstance(event, EpochDone) else None
+    for task in list(tiny_stream)[:2]:
+        whole.learn(task)
+    resumed = learner_of(ITAML, settings)
+    resumed.load_state_dict(states[2])
+    resumed.learn(tiny_stream[1])
+    expected = whole.model.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in resumed.model.state_dict().items())
 
 
 def test_a_task_without_a_teacher_is_plain_training(tiny_stream: TaskStream) -> None:

@@ -1,4 +1,4 @@
-"""Distillation, shared by LwF, iCaRL and BiC: the classifier as it was before a task teaches the one that learns it."""
+"""Distillation, shared by many methods: the classifier as it was before a task teaches the one that learns it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,12 @@ class DistillingLearner(SgdLearner):
 
     def begin_task(self, task: Task) -> None:
         """Keep the classifier as it is, and grow the head."""
-        self.teacher = Teacher(self.model) if len(self.table) else None
+        self.teacher = Teacher(self.model) if len(self.table) and self.wants_teacher() else None
         super().begin_task(task)
+
+    def wants_teacher(self) -> bool:
+        """Say whether to keep a teacher at all."""
+        return True
 
     def end_task(self, task: Task) -> None:
         """Let the teacher go, and choose exemplars."""
@@ -84,5 +88,5 @@ class DistillingLearner(SgdLearner):
 
     def load_extra_state(self, state: State) -> None:
         """Take over the teacher."""
-        kept = state["teacher"]
+        kept = state.get("teacher")
         self.teacher = None if kept is None else Teacher.of_state(kept, self.model)

@@ -16,6 +16,8 @@ Differences from the paper:
 * `negatives="seen"` and `loss="ce"` are ours; the paper is `own` and `bce`. Both are averaged within each task first.
 * The optimiser's state and batch-norm statistics between inner loops: see `meta.inner`; the paper does not say.
 * An inner loop without samples leaves its task at the base and counts in the mean.
+* `distill` is ours: every inner loop also minimises `distill` times the mean over the whole mini-batch of the
+  distillation from the model as it was before the task (Hinton et al., 2015), so that their mean does.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ from itaml import params
 from itaml.data.images import ClassId
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import Batch
+from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.optim import make_optimizer
-from itaml.learners.settings import Count, SgdSettings
+from itaml.learners.settings import Count, SgdSettings, Share
 from itaml.meta.eta import eta
 from itaml.meta.fused import decay_own_rows, fused_loss, present_share
 from itaml.meta.inner import InnerLoop, micro_batches
@@ -49,11 +52,15 @@ class ITAMLSettings(SgdSettings):
     inner_steps: Count = 1  # r
     beta: Annotated[float, Field(ge=0)] = 1.0
     horizon: Count | Literal["stream", "open"] = "stream"  # T; the stream's length, or not known
+    distill: Share = 0.0  # weight of the distillation from the model before the task; 0 is off
+    temperature: Temperature = 2.0  # of the distillation
 
     @model_validator(mode="after")
     def _computable(self) -> Self:
         if self.engine == "fused" and (self.inner_steps != 1 or self.update != "paper"):
             raise ValueError("engine=fused computes update=paper with inner_steps=1 only; use engine=loop or auto")
+        if self.distill and not self.fused:
+            raise ValueError("distill is a part of the fused engine only: it needs update=paper and inner_steps=1")
         return self
 
     @property
@@ -62,7 +69,7 @@ class ITAMLSettings(SgdSettings):
         return self.engine == "fused" or (self.engine == "auto" and self.update == "paper" and self.inner_steps == 1)
 
 
-class ITAML(SgdLearner):
+class ITAML(DistillingLearner):
     """The iTAML learner."""
 
     Settings: ClassVar[type[ITAMLSettings]] = ITAMLSettings
@@ -87,6 +94,10 @@ class ITAML(SgdLearner):
         super().begin_task(task)
         self._loop = None
 
+    def wants_teacher(self) -> bool:
+        """Keep the model as it was before the task where there is distillation."""
+        return self.settings.distill > 0
+
     _loop: InnerLoop | None = None
 
     def eta(self) -> float:
@@ -106,7 +117,11 @@ class ITAML(SgdLearner):
     def _fused_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         s = self.settings
         optimizer.zero_grad()
-        loss = fused_loss(self.forward(batch.images), batch.targets, self.table, loss=s.loss, negatives=s.negatives)
+        logits = self.forward(batch.images)
+        loss = fused_loss(logits, batch.targets, self.table, loss=s.loss, negatives=s.negatives)
+        if self.teacher is not None:
+            old = logits[:, : self.teacher.columns]
+            loss = loss + s.distill * distillation(old, self.taught(batch.images), temperature=s.temperature).mean()
         loss.backward()
         if s.weight_decay:
             share = present_share(batch.targets, self.table)
@@ -165,11 +180,12 @@ class ITAML(SgdLearner):
         return s.weight_decay, 0.0 if s.negatives == "own" else s.weight_decay
 
     def extra_state(self) -> State:
-        """Return the inner loops' optimiser state."""
-        return {"inner": self._loop.state if self._loop is not None else None}
+        """Return the inner loops' optimiser state, and the teacher."""
+        return {"inner": self._loop.state if self._loop is not None else None, **super().extra_state()}
 
     def load_extra_state(self, state: State) -> None:
-        """Take over the inner loops' optimiser state."""
+        """Take over the inner loops' optimiser state, and the teacher."""
+        super().load_extra_state(state)
         self._loop = None
         if state["inner"] is not None:
             self._inner_loop(lr=self.settings.lr).state = state["inner"]

@@ -245,7 +245,7 @@ class SgdLearner(TwoStage):
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (n, columns) in float32, computed in the chosen number format."""
         with normalized_alone(self.model, len(images)), self.autocast():
-            logits: Tensor = self.model(images)
+            logits: Tensor = self.model.logits(images)
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 
     def sample_losses(self, logits: Tensor, batch: Batch) -> Tensor:

@@ -18,6 +18,7 @@ Differences from the paper:
 * An inner loop without samples leaves its task at the base and counts in the mean.
 * `distill` is ours: every inner loop also minimises `distill` times the mean over the whole mini-batch of the
   distillation from the model as it was before the task (Hinton et al., 2015), so that their mean does.
+* `grow_from` is ours: a task's first epochs see shrunk images. The teacher and all of inference see them whole.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml import params
+from itaml.config import Compute, Seeds
 from itaml.data.images import ClassId
+from itaml.data.progressive import shrunk, side_at
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
 from itaml.learners.base import Batch
@@ -41,7 +44,10 @@ from itaml.meta.eta import eta
 from itaml.meta.fused import decay_own_rows, fused_loss, present_share
 from itaml.meta.inner import InnerLoop, micro_batches
 from itaml.meta.outer import meta_step, released_step
+from itaml.models.classifier import Classifier
 from itaml.storage import State
+
+Part = Annotated[float, Field(gt=0, le=1)]
 
 
 class ITAMLSettings(SgdSettings):
@@ -54,13 +60,15 @@ class ITAMLSettings(SgdSettings):
     horizon: Count | Literal["stream", "open"] = "stream"  # T; the stream's length, or not known
     distill: Share = 0.0  # weight of the distillation from the model before the task; 0 is off
     temperature: Temperature = 2.0  # of the distillation
+    grow_from: Part = 1.0  # side of a task's first training images, as a share of the whole; 1 is off
+    grow_until: Part = 0.75  # share of a task's epochs after which images are whole
 
     @model_validator(mode="after")
     def _computable(self) -> Self:
         if self.engine == "fused" and (self.inner_steps != 1 or self.update != "paper"):
             raise ValueError("engine=fused computes update=paper with inner_steps=1 only; use engine=loop or auto")
-        if self.distill and not self.fused:
-            raise ValueError("distill is a part of the fused engine only: it needs update=paper and inner_steps=1")
+        if (self.distill or self.grow_from < 1) and not self.fused:
+            raise ValueError("distill and grow_from are for the fused engine: it needs update=paper and inner_steps=1")
         return self
 
     @property
@@ -74,6 +82,13 @@ class ITAML(DistillingLearner):
 
     Settings: ClassVar[type[ITAMLSettings]] = ITAMLSettings
     settings: ITAMLSettings
+
+    def __init__(
+        self, model: Classifier, *, settings: ITAMLSettings, seeds: Seeds, compute: Compute | None = None
+    ) -> None:
+        super().__init__(model, settings=settings, seeds=seeds, compute=compute)
+        if settings.grow_from < 1 and not self.model.takes((model.shape[0], *self._size(0.0))):
+            raise SettingsError("grow_from needs a network that takes images of any size: set grow_from=1 for this one")
 
     def check_classes(self, index: int, classes: tuple[ClassId, ...]) -> None:
         """Refuse a head of one class that has nothing to be told from, and a horizon that nobody filled in.
@@ -117,7 +132,7 @@ class ITAML(DistillingLearner):
     def _fused_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         s = self.settings
         optimizer.zero_grad()
-        logits = self.forward(batch.images)
+        logits = self.forward(self._sized(batch.images))
         loss = fused_loss(logits, batch.targets, self.table, loss=s.loss, negatives=s.negatives)
         if self.teacher is not None:
             old = logits[:, : self.teacher.columns]
@@ -132,6 +147,20 @@ class ITAML(DistillingLearner):
         self.clip_gradients()
         optimizer.step()  # its learning rate is lr * eta
         return loss.detach()
+
+    def _sized(self, images: Tensor) -> Tensor:
+        """Return training images at the size of the epoch under way."""
+        if self.settings.grow_from == 1 or self.progress is None:
+            return images
+        height, width = self._size(self.progress.epoch / self.settings.epochs)
+        return shrunk(images, height=height, width=width).to(memory_format=self.layout)
+
+    def _size(self, progress: float) -> tuple[int, int]:
+        s = self.settings
+        height, width = (
+            side_at(progress, full=side, start=s.grow_from, until=s.grow_until) for side in self.model.shape[1:]
+        )
+        return height, width
 
     def _loop_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         inner = self._inner_loop(lr=optimizer.param_groups[0]["lr"])

@@ -92,11 +92,26 @@ class Classifier(nn.Module):
     def features(self, images: Tensor) -> Tensor:
         """Return features (n, d) of images that are pixels."""
         self.check(images)
-        return self.backbone(self.normalize(images)).flatten(1)  # type: ignore[no-any-return]
+        return self._features(images)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (n, columns) of images that are pixels."""
-        return self.head(self.features(images))  # type: ignore[no-any-return]
+        self.check(images)
+        return self.logits(images)
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Return logits (n, columns) of images of any size that the backbone takes, as training may use."""
+        return self.head(self._features(images))  # type: ignore[no-any-return]
+
+    def takes(self, shape: Shape) -> bool:
+        """Say whether images of another shape give as many features."""
+        try:
+            return _feature_count(self.backbone, shape) == self.head.weight.shape[1]
+        except DataError:
+            return False
+
+    def _features(self, images: Tensor) -> Tensor:
+        return self.backbone(self.normalize(images)).flatten(1)  # type: ignore[no-any-return]
 
     def check(self, images: Tensor) -> None:
         """Refuse images of another shape than the model's.
@@ -132,7 +147,8 @@ def _feature_count(backbone: nn.Module, shape: Shape) -> int:
     backbone.eval()
     try:
         with torch.no_grad():
-            features = backbone(torch.zeros(1, *shape)).flatten(1)
+            first = next(backbone.parameters(), torch.empty(0))
+            features = backbone(torch.zeros(1, *shape, device=first.device)).flatten(1)
     except RuntimeError as error:
         raise DataError(f"the backbone cannot take images of shape {_words(shape)}: {error}") from error
     finally:

@@ -1,0 +1,161 @@
+"""Runs side by side, each in a process of its own (`itaml.run.job`) with its share of the processors.
+
+A run that fails, or is killed for want of memory, takes no other with it. What is finished already is kept, what was
+interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from itaml.errors import CheckpointError, RunExistsError
+from itaml.run.config import RunConfig
+from itaml.run.experiment import inspect_folder
+
+WAITING, RUNNING, KEPT, DONE, FAILED, STOPPED = "waiting", "running", "kept", "done", "failed", "stopped"
+INTERRUPTED = 130  # exit code of a job that was asked to stop
+
+
+@dataclass
+class Job:
+    """One run of many, and what became of it."""
+
+    config: RunConfig
+    folder: Path
+    variant: str = ""  # what sets it apart from other runs of its method and preset
+    state: str = WAITING
+    error: str = ""
+    process: subprocess.Popen[str] | None = None
+    output: IO[str] | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The run in a few words."""
+        words = [f"{self.config.method} ({self.config.preset})", self.variant, f"seed {self.config.seed}"]
+        return ", ".join(word for word in words if word)
+
+
+def prepare(config: RunConfig, folder: Path, *, force: bool, variant: str = "") -> Job:
+    """Return the job of a run; what became of it is known already if it is finished, or cannot go on."""
+    job = Job(config, folder, variant)
+    try:
+        if inspect_folder(config, folder, resume=True, force=force) is not None:
+            job.state = KEPT
+    except (CheckpointError, RunExistsError) as error:
+        job.state, job.error = FAILED, str(error)
+    return job
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Pool:
+    """Runs jobs, at most `parallel` at a time; `step` is called again and again until it says that all is over."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        *,
+        parallel: int,
+        data_root: Path | None = None,
+        force: bool = False,
+        checkpoint_seconds: float = 30.0,
+        command: Sequence[str] = (sys.executable, "-m", "itaml.run.job"),
+    ) -> None:
+        self.command = list(command)
+        self.jobs = list(jobs)
+        self.parallel = parallel
+        self.order = {
+            "threads": max(1, processors() // parallel),
+            "data_root": str(data_root) if data_root else None,
+            "force": force,
+            "checkpoint_seconds": checkpoint_seconds,
+        }
+        self.stopping = False
+
+    def step(self) -> bool:
+        """Note which jobs ended, start as many as there is room for; return whether any is left."""
+        for job in self.jobs:
+            if job.process is not None and job.process.poll() is not None:
+                self._ended(job)
+        running = sum(job.state == RUNNING for job in self.jobs)
+        for job in self.jobs:
+            if job.state == WAITING and (self.stopping or running < self.parallel):
+                if self.stopping:
+                    job.state = STOPPED
+                    continue
+                self._start(job)
+                running += 1
+        return any(job.state in (WAITING, RUNNING) for job in self.jobs)
+
+    def run(self, *, look: Callable[[], None] = lambda: None, every: float = 0.2) -> None:
+        """Run everything; `look` is called after every step."""
+        while self.step():
+            look()
+            time.sleep(every)
+        look()
+
+    def stop(self) -> None:
+        """Ask every job to save and end after its epoch, and start no more."""
+        self.stopping = True
+        for job in self.jobs:
+            if job.process is not None and job.process.poll() is None:
+                job.process.terminate()
+
+    def kill(self) -> None:
+        """End every job at once; what they saved last stays."""
+        self.stopping = True
+        for job in self.jobs:
+            if job.process is not None and job.process.poll() is None:
+                job.process.kill()
+                job.process.wait()
+            if job.process is not None:
+                self._ended(job)
+
+    def _start(self, job: Job) -> None:
+        threads = str(self.order["threads"])
+        job.output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed at its end)
+        job.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=job.output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            start_new_session=True,  # Ctrl-C is for us; we tell the jobs
+            text=True,
+        )
+        order = {**self.order, "config": job.config.model_dump(mode="json"), "folder": str(job.folder.absolute())}
+        assert job.process.stdin is not None
+        try:
+            job.process.stdin.write(json.dumps(order))
+            job.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it died at once; its exit code and its last words say why
+        job.state = RUNNING
+
+    def _ended(self, job: Job) -> None:
+        assert job.process is not None
+        assert job.output is not None
+        code = job.process.returncode
+        job.output.seek(0)
+        lines = [line for line in job.output.read().splitlines() if line.strip()]
+        job.output.close()
+        job.process = None
+        if code == 0:
+            job.state = DONE
+        elif code == INTERRUPTED or self.stopping:
+            job.state = STOPPED
+        else:
+            job.state = FAILED
+            job.error = lines[-1] if lines else f"ended by signal {-code}" if code < 0 else f"exit code {code}"

@@ -10,7 +10,8 @@ import pytest
 from handmade import handmade
 from itaml.cli.main import main
 from itaml.cli.overview import Overview
-from itaml.run.compare import Job, plan
+from itaml.run.compare import plan
+from itaml.run.pool import Job
 
 
 def _finished(runs: Path, *methods: str, benchmark: str = "digits", seeds: tuple[int, ...] = (0, 1)) -> list[Job]:

@@ -15,9 +15,10 @@ import pytest
 
 from itaml.errors import UnknownNameError, UsageError
 from itaml.learners import LEARNERS
-from itaml.run.compare import DONE, FAILED, KEPT, RUNNING, STOPPED, WAITING, Job, Pool, choose, plan
+from itaml.run.compare import choose, plan
 from itaml.run.experiment import run_experiment
 from itaml.run.job import waiting_lock
+from itaml.run.pool import DONE, FAILED, KEPT, RUNNING, STOPPED, WAITING, Job, Pool
 
 # A job without torch: it does what the first word of its folder's name says.
 FAKE = """

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from itaml.run.pool import Job, Pool
 
 
+def check_format(form: str) -> None:
+    """Refuse a format that a table cannot be printed in.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    from itaml.errors import UnknownNameError
+    from itaml.registry import unknown
+    from itaml.report.formats import FORMATS
+
+    if form not in FORMATS:
+        raise UnknownNameError(unknown("format", form, FORMATS))
+
+
 def run_jobs(jobs: Sequence[Job], *, parallel: int | None, data_root: Path | None, force: bool, quiet: bool) -> None:
     """Run what is missing, with a view of it; on Ctrl-C end the jobs and say how to go on.
 

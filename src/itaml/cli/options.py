@@ -25,6 +25,28 @@ Threads = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="auto, fp32 or bf16.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are kept in.")]
+SeedList = Annotated[str, typer.Option("--seeds", help="Seeds, such as 0,1,2.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; else one a processor.")]
+Format = Annotated[str, typer.Option("--format", help="table, markdown, csv, latex or json.")]
+ForceAll = Annotated[bool, typer.Option("--force", help="Delete the runs that are there and start again.")]
+
+
+def parse_words(text: str) -> list[str]:
+    """Read `a,b,c`."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read `0,1,2`.
+
+    Raises:
+        UsageError: it is not a list of numbers.
+    """
+    try:
+        return [int(word) for word in parse_words(text)]
+    except ValueError:
+        raise UsageError(f"seeds are numbers such as 0,1,2, not {text!r}") from None
 
 
 def parse_split(text: str) -> tuple[int, ...]:

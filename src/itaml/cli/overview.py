@@ -16,8 +16,8 @@ from rich.text import Text
 
 from itaml.cli.progress import duration
 from itaml.cli.tables import percent
-from itaml.run.compare import Job
 from itaml.run.follow import RunState, follow
+from itaml.run.pool import Job
 
 STYLES = {"waiting": "dim", "running": "", "kept": "dim", "done": "green", "failed": "red", "stopped": "yellow"}
 EVERY = 15.0  # seconds between plain lines about progress

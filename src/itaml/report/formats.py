@@ -70,7 +70,7 @@ def _csv(table: Table) -> str:
     """Write fractions: mean and deviation in columns of their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    head = ["method", "seeds"]
+    head = [table.subject, "seeds"]
     for column in table.columns:
         head += [column.name, f"{column.name} deviation"]
     writer.writerow([*head, *(f"{name} published" for name in table.with_published)])
@@ -87,7 +87,7 @@ def _csv(table: Table) -> str:
 def _json(table: Table) -> str:
     rows = [
         {
-            "method": row.label,
+            table.subject: row.label,
             "seeds": row.seeds,
             "numbers": {name: None if stat is None else asdict(stat) for name, stat in row.cells.items()},
             "best": sorted(row.best),

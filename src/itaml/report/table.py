@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from itaml.report import published
 from itaml.report.result import Result
 from itaml.report.summary import Group, Stat
 
+Number = Callable[[Result], float | None]
+Cells = Mapping[str, Stat | None]  # a row's numbers by the names of their columns
+
 
 @dataclass(frozen=True)
 class Column:
-    """A number of a result, and whether more of it is better; None of both if neither is."""
+    """How a number is shown, and whether more of it is better."""
 
     name: str
-    number: Callable[[Result], float | None]
-    better: int  # 1: more, -1: less, 0: neither
+    better: int = 1  # 1: more, -1: less, 0: neither
     scale: float = 100.0
     digits: int = 2
 
@@ -27,19 +29,21 @@ class Row:
 
     label: str
     seeds: int
-    cells: dict[str, Stat | None]
-    published: dict[str, published.Figure]
+    cells: Cells
+    published: Mapping[str, published.Figure]
     best: frozenset[str]
-    is_bound: bool
+    is_bound: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """The comparison on one benchmark."""
+    """The comparison on one benchmark; `subject` is what a row stands for, `remarks` are notes of its own."""
 
     benchmark: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    subject: str = "method"
+    remarks: tuple[str, ...] = ()
 
     @property
     def with_published(self) -> tuple[str, ...]:
@@ -49,7 +53,8 @@ class Table:
     @property
     def notes(self) -> tuple[str, ...]:
         """What has to be known to read the table."""
-        notes = ["Per cent after the last task, mean ± deviation over seeds; the best is in bold, or has a star."]
+        best = "; the best is in bold, or has a star" if any(row.best for row in self.rows) else ""
+        notes = [f"Per cent after the last task, mean ± deviation over seeds{best}.", *self.remarks]
         if any(row.is_bound for row in self.rows):
             notes.append("joint keeps all data: it is an upper bound and does not count for the best.")
         figures = {figure for row in self.rows for figure in row.published.values()}
@@ -59,32 +64,29 @@ class Table:
         return tuple(notes)
 
 
-def columns(p: int) -> tuple[Column, ...]:
-    """Return the protocols of a benchmark with continua of p samples."""
+def columns(p: int) -> dict[Column, Number]:
+    """Return the protocols of a benchmark with continua of p samples, and where their numbers are in a result."""
     sizes = (1,) if p == 1 else (1, p)
-    found = [Column(f"class p={size}", _class(size), 1) for size in sizes]
-    found += [Column(f"task p={size}", _task(size), 1) for size in sizes]
-    found += [
-        Column("task-aware", lambda run: run.final.task_aware, 1),
-        Column("no update", lambda run: run.final.no_update, 1),
-    ]
-    found += [Column(f"average p={size}", _average(size), 1) for size in sizes]
-    found += [
-        Column("forgetting", lambda run: run.final.forgetting, -1),
-        Column("s/task", lambda run: sum(row.train_seconds for row in run.tasks) / len(run.tasks), 0, 1.0, 1),
-    ]
-    return tuple(found)
+    return {
+        **{Column(f"class p={size}"): _class(size) for size in sizes},
+        **{Column(f"task p={size}"): _task(size) for size in sizes},
+        Column("task-aware"): lambda run: run.final.task_aware,
+        Column("no update"): lambda run: run.final.no_update,
+        **{Column(f"average p={size}"): _average(size) for size in sizes},
+        Column("forgetting", -1): lambda run: run.final.forgetting,
+        Column("s/task", 0, 1.0, 1): lambda run: sum(row.train_seconds for row in run.tasks) / len(run.tasks),
+    }
 
 
-def _class(p: int) -> Callable[[Result], float | None]:
+def _class(p: int) -> Number:
     return lambda run: run.final.continuum[p].classes if p in run.final.continuum else None
 
 
-def _task(p: int) -> Callable[[Result], float | None]:
+def _task(p: int) -> Number:
     return lambda run: run.final.continuum[p].task if p in run.final.continuum else None
 
 
-def _average(p: int) -> Callable[[Result], float | None]:
+def _average(p: int) -> Number:
     return lambda run: run.final.average_incremental.get(p)
 
 
@@ -92,20 +94,23 @@ def make_table(groups: Sequence[Group]) -> Table:
     """Put the groups of one benchmark into a table."""
     p = max(group.first.p for group in groups)
     chosen = columns(p)
-    cells = [{column.name: group.stat(column.number) for column in chosen} for group in groups]
-    best = {
-        column.name: _best(column, [row[column.name] for row, g in zip(cells, groups, strict=True) if not g.is_bound])
-        for column in chosen
-    }
+    cells = [{column.name: group.stat(number) for column, number in chosen.items()} for group in groups]
+    winners = iter(leads(tuple(chosen), [row for row, one in zip(cells, groups, strict=True) if not one.is_bound]))
     rows = []
     for one, row in zip(groups, cells, strict=True):
-        won = [c.name for c in chosen if not one.is_bound and _mean(row[c.name], c) == best[c.name] is not None]
         figures = {
             f"class p={size}": published.figure(one.first.benchmark, one.first.method, p=size) for size in {1, p}
         }
         known = {name: figure for name, figure in figures.items() if figure is not None}
-        rows.append(Row(one.label, len(one.runs), row, known, frozenset(won), one.is_bound))
-    return Table(groups[0].first.benchmark, chosen, tuple(rows))
+        won: frozenset[str] = frozenset() if one.is_bound else next(winners)
+        rows.append(Row(one.label, len(one.runs), row, known, won, one.is_bound))
+    return Table(groups[0].first.benchmark, tuple(chosen), tuple(rows))
+
+
+def leads(columns: Sequence[Column], rows: Sequence[Cells]) -> list[frozenset[str]]:
+    """Return for each row the columns in which none is better; a row alone is the best of nothing."""
+    best = {column: _best(column, [row[column.name] for row in rows]) for column in columns}
+    return [frozenset(c.name for c in columns if _mean(row[c.name], c) == best[c] is not None) for row in rows]
 
 
 def _mean(stat: Stat | None, column: Column) -> float | None:
@@ -130,7 +135,7 @@ def cell(stat: Stat | None, column: Column) -> str:
 
 def cells_of(table: Table, bold: Callable[[str], str] = str) -> list[list[str]]:
     """Return the table as text, its head first, with the published columns beside ours."""
-    names = ["method", "seeds"]
+    names = [table.subject, "seeds"]
     for column in table.columns:
         names += [column.name, f"{column.name} published"] if column.name in table.with_published else [column.name]
     grid = [names]

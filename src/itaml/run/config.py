@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +14,9 @@ from itaml.config import DEFAULT_PRESET, Compute, Seeds, Settings, build, load_p
 from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
 from itaml.learners import LEARNERS
 from itaml.models import MODELS
+from itaml.run.knobs import word
+
+LONGEST = 80  # letters of a folder's name for the settings that differ
 
 
 class RunConfig(Settings):
@@ -96,6 +101,25 @@ def default_folder(config: RunConfig, root: Path) -> Path:
     """Return where a run is kept unless the user says otherwise."""
     place = config.benchmark.replace(":", "-").replace("/", "_").strip("._-")
     return root / place / f"{config.method}-{config.preset}-seed{config.seed}"
+
+
+def variant_folder(config: RunConfig, root: Path) -> Path:
+    """Return where a run with other settings than its preset's is kept: a folder whose name says what differs.
+
+    A run that is as its preset is has the folder that it always has.
+    """
+    plain = resolve(config.benchmark, method=config.method, preset=config.preset, seed=config.seed)
+    words = []
+    for part, prefix in (("settings", ""), ("seeds", "seeds.")):
+        before, after = (one.model_dump(mode="json")[part] for one in (plain, config))
+        words += [f"{prefix}{key}={word(after.get(key))}" for key in differences(before, after)]
+    folder = default_folder(config, root)
+    if not words:
+        return folder
+    joined = re.sub(r"[^A-Za-z0-9_.,=+-]+", "", ",".join(words))
+    if len(joined) > LONGEST:
+        joined = f"{joined[:LONGEST]}-{hashlib.sha256(','.join(words).encode()).hexdigest()[:8]}"
+    return folder.with_name(f"{config.method}-{config.preset}-{joined}-seed{config.seed}")
 
 
 def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sequence[str]:

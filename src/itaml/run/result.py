@@ -51,7 +51,7 @@ def assemble(config: RunConfig, stream: TaskStream, rows: list[dict[str, Any]], 
         "average_incremental": {p: average_incremental([row["continuum"][p]["class"] for row in rows]) for p in ps},
         "forgetting": forgetting(matrices[ps[0]]),
         "forgetting_at": {p: forgetting(matrix) for p, matrix in matrices.items()},
-        "curve": _curve(last, stream),
+        "curve": curve(last, stream),
         "per_class": {stream.class_names[c]: value for c, value in last.by_class.items()},
         "task_confusion": last.task_confusion,
     }
@@ -71,7 +71,7 @@ def assemble(config: RunConfig, stream: TaskStream, rows: list[dict[str, Any]], 
     }
 
 
-def _curve(last: Evaluation, stream: TaskStream) -> dict[str, dict[str, float | None]]:
+def curve(last: Evaluation, stream: TaskStream) -> dict[str, dict[str, float | None]]:
     """Return accuracies by p, beside what Algorithm 4 predicts from the class accuracy at the smallest p."""
     single = last.at[min(last.at)].classes
     sizes = [len(classes) for classes in stream.splits]

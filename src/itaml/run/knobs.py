@@ -1,0 +1,94 @@
+"""Knobs: the settings whose values `itaml ablate` compares, and the values that are worth comparing.
+
+Importing this module imports no torch: the command's help reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from itaml.errors import UnknownNameError
+from itaml.registry import unknown
+
+CONTINUUM = "p"  # the one knob that is no setting: every run is evaluated with continua of many sizes
+SHARES = {"quarter": 0.25, "half": 0.5, "same": 1.0, "double": 2.0}  # of the preset's memory
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A setting that can be varied."""
+
+    name: str
+    meaning: str
+    values: tuple[Any, ...] = ()  # compared unless others are named; none if they follow from the other settings
+    at_inference: bool = False  # read after training only, so that one trained learner serves every value
+    of_memory: bool = False  # means nothing to a method without exemplars
+
+
+_ALL = (
+    Knob(CONTINUUM, "samples a continuum", (1, 2, 5, 10, 20, 50), at_inference=True),
+    Knob("inner_steps", "steps of each inner loop, r", (1, 2, 5)),
+    Knob("beta", "how fast the outer rate eta falls, beta", (0, 0.5, 1, 2)),
+    Knob("adapt_steps", "steps of the adaptation at inference, b", (0, 1, 5, 10), at_inference=True),
+    Knob("optimizer", "optimiser", ("sgd", "adam", "radam")),
+    Knob("backbone", "network"),
+    Knob("negatives", "columns that compete in the loss", ("own", "seen")),
+    Knob("task_score", "score of a task", ("max-logit", "log-posterior", "calibrated"), at_inference=True),
+    Knob("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),
+    Knob("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),
+    Knob("augment", "random changes of training pictures"),
+    Knob("distill", "weight of the distillation", (0, 0.5, 1, 2)),
+)
+KNOBS = {knob.name: knob for knob in _ALL}
+
+
+def find_knob(name: str) -> Knob:
+    """Return the knob called `name`.
+
+    Raises:
+        UnknownNameError: there is none; the message lists them, and offers the nearest name if there is one.
+    """
+    if name not in KNOBS:
+        message = unknown("knob", name, KNOBS)
+        raise UnknownNameError(message if "there are" in message else f"{message} There are: {', '.join(KNOBS)}")
+    return KNOBS[name]
+
+
+def default_values(knob: Knob, settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the values to compare with a preset whose settings are given; the preset's own is always among them."""
+    if knob.name == CONTINUUM:
+        return knob.values
+    values = knob.values or _fitting(knob, settings)
+    own = settings[knob.name]
+    if own in values or knob.name == "memory":
+        return values
+    return tuple(sorted((*values, own))) if is_number(own) else (own, *values)
+
+
+def _fitting(knob: Knob, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the networks, or changes of pictures, for small grey pictures or for others; digits are not mirrored."""
+    perceptron, augment = settings.get("backbone") == "mlp", str(settings.get("augment"))
+    if knob.name == "backbone":
+        return ("mlp" if perceptron else "resnet18", "resnet18-small", "resnet18-third")
+    if perceptron:
+        return ("none", "shift", "shift2")
+    return ("none", "crop", "crop-flip", "crop-flip-cutout") if "flip" in augment else ("none", "shift2", "crop")
+
+
+def share_of_memory(value: Any, memory: int) -> Any:
+    """Return how many exemplars `half`, `same` and `double` are; other values as they are."""
+    return int(SHARES[value] * memory) if isinstance(value, str) and value in SHARES else value
+
+
+def is_number(value: Any) -> bool:
+    """Say whether values like this one have an order and distances."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def word(value: Any) -> str:
+    """Return a value as people write it."""
+    if isinstance(value, float):
+        return str(value).removesuffix(".0")
+    return "+".join(map(word, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,87 @@
+"""What a finished run has learned, evaluated once more: with other settings of the inference, or other continua.
+
+The learner is restored from the run's last checkpoint, so that nothing is trained again and every answer is about the
+same weights. Answers are kept in files beside each other, and given again as long as neither the settings nor the
+checkpoint have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from itaml.data.stream import TaskStream
+from itaml.errors import CheckpointError
+from itaml.metrics.evaluate import evaluate
+from itaml.run.build import make_learner, make_stream
+from itaml.run.config import RunConfig
+from itaml.run.experiment import CHECKPOINT, KIND, read_json
+from itaml.run.result import CURVE, curve
+from itaml.storage import load_state, write_json
+
+FORMAT = 1
+Measures = dict[str, Any]  # "curve" (class, task and bound by size of continua), "task_aware", "no_update"
+
+
+class Remeasure:
+    """Evaluates learners of one stream.
+
+    Args:
+        data_root: where data sets lie, for benchmarks that need one.
+        force: evaluate even what was evaluated before.
+    """
+
+    def __init__(self, *, data_root: Path | None = None, force: bool = False) -> None:
+        self.data_root, self.force = data_root, force
+        self._stream: TaskStream | None = None
+
+    def __call__(self, run: Path, config: RunConfig, *, sizes: Iterable[int] = (), keep: Path) -> Measures:
+        """Evaluate what a run has learned, under another configuration.
+
+        Args:
+            run: folder of a finished run.
+            config: its configuration with other settings of the inference.
+            sizes: continua to measure, beside those of every run.
+            keep: the file that the answer is kept in.
+
+        Raises:
+            CheckpointError: there is no checkpoint, or it is damaged or of another network.
+        """
+        ps = sorted({*config.p, *CURVE, *sizes})
+        question = {"format": FORMAT, "config": config.model_dump(mode="json"), "checkpoint": _digest(run / CHECKPOINT)}
+        known = None if self.force else _known(keep, question, ps)
+        if known is not None:
+            return known
+        measures = self._measure(run, config, ps)
+        write_json(keep, {**question, "measures": measures})
+        return measures
+
+    def _measure(self, run: Path, config: RunConfig, ps: list[int]) -> Measures:
+        if self._stream is None:
+            self._stream = make_stream(config, data_root=self.data_root)
+        stream = self._stream
+        learner = make_learner(config, stream)
+        learner.load_state_dict(load_state(run / CHECKPOINT, kind=KIND)["learner"])
+        last = evaluate(learner, stream, seen=len(stream), ps=ps, seed=config.seeds.continua)
+        return {"curve": curve(last, stream), "task_aware": last.task_aware, "no_update": last.no_update}
+
+
+def _known(keep: Path, question: dict[str, Any], ps: list[int]) -> Measures | None:
+    """Return an answer that was kept, if it is to the same question."""
+    try:
+        kept = read_json(keep)
+    except CheckpointError:
+        return None  # none yet, or half of one
+    same = all(kept.get(key) == value for key, value in question.items())
+    measures: Measures = kept.get("measures", {})
+    return measures if same and {str(p) for p in ps} <= set(measures.get("curve", {})) else None
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error

@@ -9,7 +9,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from itaml.data.images import ImageSet
+from itaml.run.result import environment
+
+Ratios = dict[str, dict[str, Any]]
 RESULTS = Path(__file__).parent / "results"
+
+
+def random_set(count: int, shape: tuple[int, int, int], classes: int) -> ImageSet:
+    """Return pictures of noise, with classes in turn."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=generator)
+    return ImageSet.from_arrays(pixels, torch.arange(count) % classes)
 
 
 def interleaved(
@@ -40,8 +53,6 @@ def ratio(times: Mapping[str, list[float]], over: str, under: str) -> dict[str, 
 
 def write(name: str, value: dict[str, Any]) -> Path:
     """Write a result with the versions and the machine it was measured with."""
-    from itaml.run.result import environment
-
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"environment": environment(), **value}, indent=1) + "\n", encoding="utf-8")

@@ -66,10 +66,11 @@ def test_fused_equals_loop_with_momentum_while_no_task_is_absent(tasks: int, neg
     assert gap(fused, loop) < 1e-10
 
 
-def test_auto_is_fused_for_one_inner_step_and_loop_otherwise() -> None:
+def test_auto_is_fused_for_one_inner_step_and_else_batched_where_that_is_exact() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "fused"),
-        ({"inner_steps": 2}, "loop"),
+        ({"inner_steps": 2}, "batched"),
+        ({"inner_steps": 2, "norm": True}, "loop"),
         ({"update": "released"}, "loop"),
     ]
     for setting, engine in cases:

@@ -40,6 +40,7 @@ from itaml.learners.base import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.optim import make_optimizer
 from itaml.learners.settings import Count, SgdSettings, Share
+from itaml.meta.batched import ELEMENTWISE, adapt_together, can_run_together
 from itaml.meta.eta import eta
 from itaml.meta.fused import decay_own_rows, fused_loss, present_share
 from itaml.meta.inner import InnerLoop, micro_batches
@@ -54,7 +55,7 @@ class ITAMLSettings(SgdSettings):
     """Settings of iTAML."""
 
     update: Literal["paper", "released"] = "paper"
-    engine: Literal["auto", "loop", "fused"] = "auto"
+    engine: Literal["auto", "loop", "batched", "fused"] = "auto"
     inner_steps: Count = 1  # r
     beta: Annotated[float, Field(ge=0)] = 1.0
     horizon: Count | Literal["stream", "open"] = "stream"  # T; the stream's length, or not known
@@ -67,6 +68,10 @@ class ITAMLSettings(SgdSettings):
     def _computable(self) -> Self:
         if self.engine == "fused" and (self.inner_steps != 1 or self.update != "paper"):
             raise ValueError("engine=fused computes update=paper with inner_steps=1 only; use engine=loop or auto")
+        if self.engine == "batched" and (self.update != "paper" or self.optimizer.lower() not in ELEMENTWISE):
+            raise ValueError(
+                f"engine=batched is for update=paper and optimizer one of {', '.join(sorted(ELEMENTWISE))}"
+            )
         if (self.distill or self.grow_from < 1) and not self.fused:
             raise ValueError("distill and grow_from are for the fused engine: it needs update=paper and inner_steps=1")
         return self
@@ -75,6 +80,12 @@ class ITAMLSettings(SgdSettings):
     def fused(self) -> bool:
         """Whether one forward and backward pass serves all tasks."""
         return self.engine == "fused" or (self.engine == "auto" and self.update == "paper" and self.inner_steps == 1)
+
+    @property
+    def batched(self) -> bool:
+        """Whether the inner loops run together where the network allows it."""
+        possible = self.update == "paper" and self.optimizer.lower() in ELEMENTWISE
+        return possible and not self.fused and self.engine in ("auto", "batched")
 
 
 class ITAML(DistillingLearner):
@@ -89,6 +100,9 @@ class ITAML(DistillingLearner):
         super().__init__(model, settings=settings, seeds=seeds, compute=compute)
         if settings.grow_from < 1 and not self.model.takes((model.shape[0], *self._size(0.0))):
             raise SettingsError("grow_from needs a network that takes images of any size: set grow_from=1 for this one")
+        self._together = settings.batched and not self.bf16 and can_run_together(self.model)
+        if settings.engine == "batched" and not self._together:
+            raise SettingsError("engine=batched needs fp32 and a network whose samples do not mix; use engine=loop")
 
     def check_classes(self, index: int, classes: tuple[ClassId, ...]) -> None:
         """Refuse a head of one class that has nothing to be told from, and a horizon that nobody filled in.
@@ -165,8 +179,14 @@ class ITAML(DistillingLearner):
     def _loop_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         inner = self._inner_loop(lr=optimizer.param_groups[0]["lr"])
         batches = micro_batches(batch.images, batch.targets, self.table)
-        outer = released_step if self.settings.update == "released" else meta_step
-        weights = outer(params.snapshot(self.model), batches, adapt=inner, eta=self.eta())
+        base = params.snapshot(self.model)
+        if self.settings.update == "released":
+            weights = released_step(base, batches, adapt=inner, eta=self.eta())
+        elif self._together:
+            adapted = dict(enumerate(adapt_together(inner, base, batches)))
+            weights = meta_step(base, batches, adapt=lambda _, batch: adapted[batch.task], eta=self.eta())
+        else:
+            weights = meta_step(base, batches, adapt=inner, eta=self.eta())
         loss = inner.settle()
         params.restore(self.model, weights)
         return torch.tensor(loss)

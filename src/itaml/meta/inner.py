@@ -96,7 +96,7 @@ class InnerLoop:
         if not len(batch.targets):
             return params.copy(base)
         leaves = self._leaves(base, batch.task)
-        optimizer = self._optimizer(leaves)
+        optimizer = self.optimizer_of(leaves, self.state)
         buffers = params.snapshot_buffers(self.model)
         for step in range(self.steps):
             optimizer.zero_grad()
@@ -127,21 +127,22 @@ class InnerLoop:
         self._states, self._buffers, self.last_losses = [], [], []
         return loss
 
-    def _optimizer(self, leaves: dict[str, Tensor]) -> Optimizer:
-        """Return an optimiser that goes on from the state at the base.
+    def optimizer_of(self, leaves: dict[str, Tensor], states: dict[str, dict[str, Any]]) -> Optimizer:
+        """Return an optimiser that goes on from the states at the base.
 
         Leaves without a state yet, such as the rows of a task met for the first time, are a group of their own: the
         single-kernel optimisers want the tensors of a group to be all of one age.
         """
-        known = [leaf for name, leaf in leaves.items() if name in self.state]
-        fresh = [leaf for name, leaf in leaves.items() if name not in self.state]
+        known = [leaf for name, leaf in leaves.items() if name in states]
+        fresh = [leaf for name, leaf in leaves.items() if name not in states]
         optimizer = self.make_optimizer([{"params": group} for group in (known, fresh) if group])
         for name, leaf in leaves.items():
-            if name in self.state:
-                optimizer.state[leaf] = {key: laid_out(value, leaf) for key, value in self.state[name].items()}
+            if name in states:
+                optimizer.state[leaf] = {key: laid_out(value, leaf) for key, value in states[name].items()}
         return optimizer
 
-    def _rows(self, name: str, task: int) -> str:
+    def row_name(self, name: str, task: int) -> str:
+        """Return the name of a task's own rows of the head."""
         return name if self.whole_head else f"{name}[{task}]"
 
     def _leaves(self, base: Weights, task: int) -> dict[str, Tensor]:
@@ -149,7 +150,7 @@ class InnerLoop:
         leaves = {}
         for name, value in base.items():
             if name in HEAD and not self.whole_head:
-                name, value = self._rows(name, task), value[self.model.table.columns(task)]  # noqa: PLW2901
+                name, value = self.row_name(name, task), value[self.model.table.columns(task)]  # noqa: PLW2901
             leaves[name] = value.detach().clone().requires_grad_()
         return leaves
 
@@ -160,7 +161,7 @@ class InnerLoop:
         weights = {name: leaf for name, leaf in leaves.items() if name in base}
         columns = self.model.table.columns(task)
         for name in HEAD:
-            rows = leaves[self._rows(name, task)]
+            rows = leaves[self.row_name(name, task)]
             weights[name] = torch.cat([base[name][: columns.start], rows, base[name][columns.stop :]])
         return weights
 

@@ -1,0 +1,168 @@
+"""The inner loops of all tasks at once: a copy of the weights for each task, stacked, and one batched pass a step.
+
+A task's loop needs weights of its own from its second step on, so at r > 1 tasks cannot share one pass as in
+`meta.fused`; but their passes can be one batched pass (`torch.func.vmap`). Micro-batches are padded to the size of the
+largest with samples of weight 0.
+
+* Exact (to rounding) where samples do not mix and optimisers work number by number: see `can_run_together` and
+  `ELEMENTWISE`. Everything that `meta.inner` says about optimiser state holds here as well.
+* Not possible with batch normalisation (padding would enter its statistics) or dropout (its draws would differ):
+  such networks use the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+
+from itaml.meta.inner import HEAD, InnerLoop, MicroBatch
+from itaml.models.classifier import Classifier, GrowingHead, Normalize
+from itaml.params import Weights
+
+ELEMENTWISE = frozenset({"adadelta", "adagrad", "adam", "adamax", "adamw", "nadam", "radam", "rmsprop", "sgd"})
+_OURS = (Classifier, GrowingHead, Normalize)
+_APART = (nn.Sequential, nn.Identity, nn.Flatten, nn.Linear, nn.Conv2d, nn.LayerNorm, nn.GroupNorm)
+_POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d)
+_CURVES = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU)
+
+
+def can_run_together(model: Classifier) -> bool:
+    """Say whether every layer is known to treat each sample by itself, with nothing drawn at random."""
+    return all(type(layer) in (*_OURS, *_APART, *_POOLS, *_CURVES) for layer in model.modules())
+
+
+def adapt_together(loop: InnerLoop, base: Weights, batches: Sequence[MicroBatch]) -> list[Weights]:
+    """Return what `[loop(base, batch) for batch in batches]` does, computed together."""
+    present = [batch for batch in batches if len(batch.targets)]
+    if not present:
+        return [loop(base, batch) for batch in batches]
+    together = _Together(loop, base, present)
+    for step in range(loop.steps):
+        losses = together.step()
+        if step == 0:
+            loop.last_losses.extend(losses)
+    loop._states.extend(together.states())
+    adapted = dict(zip((batch.task for batch in present), together.weights(), strict=True))
+    return [adapted[batch.task] if batch.task in adapted else loop(base, batch) for batch in batches]
+
+
+class _Together:
+    """The loops of the tasks that have samples, under way."""
+
+    def __init__(self, loop: InnerLoop, base: Weights, batches: Sequence[MicroBatch]) -> None:
+        self.loop, self.base = loop, base
+        self.tasks = [batch.task for batch in batches]
+        self.columns = [loop.model.table.columns(task) for task in self.tasks]
+        self.buffers = dict(loop.model.named_buffers())
+        kept = [name for name in base if loop.whole_head or name not in HEAD]
+        self.shared = {name: base[name].expand(len(batches), *base[name].shape).clone() for name in kept}
+        self.rows = {} if loop.whole_head else {name: self._rows_of(base[name]) for name in HEAD}
+        self.optimizer = self._make_optimizer()
+        self.samples = self._padded(batches)
+
+    def step(self) -> list[Tensor]:
+        """Take one step of every loop; return the loss of each before it."""
+        stacked = dict(self.shared)
+        for name, rows in self.rows.items():
+            stacked[name] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        grads, losses = vmap(grad_and_value(self._loss))(stacked, *self.samples)
+        if self.loop.clip:
+            self._clip(grads)
+        for name, leaf in self.shared.items():
+            leaf.grad = grads[name]
+        for name, rows in self.rows.items():
+            for row, grad in zip(rows, grads[name], strict=True):
+                row.grad = grad[: len(row)]
+        self.optimizer.step()
+        return list(losses.unbind())
+
+    def weights(self) -> list[Weights]:
+        """Return each task's weights, the rows of other tasks as they were at the base."""
+        found = []
+        for index, columns in enumerate(self.columns):
+            mine = {name: value[index] for name, value in self.shared.items()}
+            for name, rows in self.rows.items():
+                mine[name] = torch.cat([self.base[name][: columns.start], rows[index], self.base[name][columns.stop :]])
+            found.append({name: mine[name] for name in self.base})
+        return found
+
+    def states(self) -> list[dict[str, dict[str, object]]]:
+        """Return the optimiser state of each task's loop."""
+        found: list[dict[str, dict[str, object]]] = []
+        for index, task in enumerate(self.tasks):
+            mine: dict[str, dict[str, object]] = {}
+            for name, leaf in self.shared.items():
+                state = self.optimizer.state[leaf]
+                mine[name] = {
+                    key: value[index] if _is_stacked(key, value, leaf) else value for key, value in state.items()
+                }
+            for name, rows in self.rows.items():
+                mine[self.loop.row_name(name, task)] = dict(self.optimizer.state[rows[index]])
+            found.append(mine)
+        return found
+
+    def _rows_of(self, value: Tensor) -> list[Tensor]:
+        return [value[columns].clone() for columns in self.columns]
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        leaves, states = dict(self.shared), {}
+        for name, leaf in self.shared.items():
+            if name in self.loop.state:
+                like = {key: (value, leaf[0]) for key, value in self.loop.state[name].items()}
+                states[name] = {
+                    key: value.expand_as(leaf) if key != "step" and _is_like(value, one) else value
+                    for key, (value, one) in like.items()
+                }
+        for name, rows in self.rows.items():
+            for task, row in zip(self.tasks, rows, strict=True):
+                own = self.loop.row_name(name, task)
+                leaves[own] = row
+                if own in self.loop.state:
+                    states[own] = self.loop.state[own]
+        return self.loop.optimizer_of(leaves, states)
+
+    def _padded(self, batches: Sequence[MicroBatch]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return images, targets and weights of samples, (k, m, ...) each, and which columns are real (k, columns)."""
+        device = batches[0].targets.device
+        starts = [0 if self.loop.whole_head else columns.start for columns in self.columns]
+        pad = nn.utils.rnn.pad_sequence
+        images = pad([batch.images for batch in batches], batch_first=True)
+        targets = pad([batch.targets - start for batch, start in zip(batches, starts, strict=True)], batch_first=True)
+        dtype = self.base["head.weight"].dtype
+        each = [torch.full((len(b.targets),), 1 / len(b.targets), dtype=dtype, device=device) for b in batches]
+        if self.loop.whole_head:
+            real = torch.ones(len(batches), len(self.base["head.weight"]), dtype=torch.bool, device=device)
+        else:
+            ones = [torch.ones(len(row), dtype=torch.bool, device=device) for row in self.rows["head.bias"]]
+            real = pad(ones, batch_first=True)
+        return images, targets, pad(each, batch_first=True), real
+
+    def _loss(self, weights: Weights, images: Tensor, targets: Tensor, shares: Tensor, real: Tensor) -> Tensor:
+        """Return the loss of one task, as `meta.loss` has it, over the real columns of its head."""
+        logits = functional_call(self.loop.model, {**weights, **self.buffers}, (images,))
+        if self.loop.loss == "ce":
+            each = F.cross_entropy(logits.masked_fill(~real, float("-inf")), targets, reduction="none")
+        else:
+            truth = (targets[:, None] == torch.arange(logits.shape[1], device=targets.device)).to(logits.dtype)
+            columns = F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
+            each = (columns * real).sum(1) / real.sum()
+        return (each * shares).sum()
+
+    def _clip(self, grads: Weights) -> None:
+        """Limit the norm of each task's gradient."""
+        norms = torch.stack([grad.flatten(1).norm(dim=1) for grad in grads.values()]).norm(dim=0)  # (k,)
+        factors = (self.loop.clip / (norms + 1e-6)).clamp(max=1.0)
+        for grad in grads.values():
+            grad.mul_(factors.view(-1, *[1] * (grad.dim() - 1)))
+
+
+def _is_like(value: object, one: Tensor) -> bool:
+    return isinstance(value, Tensor) and value.shape == one.shape
+
+
+def _is_stacked(key: str, value: object, leaf: Tensor) -> bool:
+    return key != "step" and _is_like(value, leaf)

@@ -113,6 +113,7 @@ def test_the_check_finds_a_broken_learner(kind: type[SgdLearner], rule: str) -> 
         ("lwf", {"adapt_steps": 1, "memory": 10}, "keeps no exemplars"),
         ("icarl", {"adapt_steps": 1}, "names classes by exemplar means"),
         ("icarl", {"loss": "ce"}, "loss=bce"),
+        ("icarl", {"mirror": True}, "mirror must be off"),
         ("reptile", {"inner_steps": 0}, "inner_steps: .*greater than or equal to 1"),
         ("fomaml", {"inner_lr": 0}, "inner_lr: .*greater than 0"),
         ("dgr", {"generator_hidden": []}, "generator_hidden"),

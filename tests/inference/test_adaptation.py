@@ -176,6 +176,15 @@ def test_adapted_scores_are_those_of_the_adapted_model(tiny_stream: TaskStream) 
     assert not torch.allclose(found, generic[:, :2], atol=1e-6)
 
 
+def test_mirrored_scores_are_the_mean_over_a_picture_and_its_mirror_image(tiny_stream: TaskStream) -> None:
+    plain, mirrored = trained(tiny_stream), trained(tiny_stream, mirror=True)
+    images = tiny_stream.test(0).load()[0]
+    expected = (plain.class_scores(images) + plain.class_scores(images.flip(3))) / 2
+    assert torch.equal(mirrored.class_scores(images), expected)
+    assert not torch.equal(expected, plain.class_scores(images))
+    assert torch.allclose(mirrored.class_scores(images), mirrored.class_scores(images.flip(3)))
+
+
 def test_without_steps_the_generic_scores_are_used(tiny_stream: TaskStream) -> None:
     learner = trained(tiny_stream, adapt_steps=0)
     images = tiny_stream.test(1).load()[0]

@@ -9,6 +9,7 @@ from torch import nn
 
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
+from itaml.events import EpochDone
 from itaml.learners.finetune import Finetune
 from itaml.learners.fixedrep import FixedRep
 from itaml.learners.joint import Joint
@@ -30,6 +31,20 @@ def test_joint_on_one_task_equals_finetune(tiny_stream: TaskStream) -> None:
     joint.learn(tiny_stream[0])
     finetune.learn(tiny_stream[0])
     assert same_bits(dict(joint.model.state_dict()), dict(finetune.model.state_dict()))
+
+
+def test_the_first_task_may_have_epochs_of_its_own(tiny_stream: TaskStream) -> None:
+    """And the learning rate falls to the end of each task's own epochs."""
+    done: list[EpochDone] = []
+    learner = learner_of(Finetune, NoMemorySettings(epochs=2, first_epochs=4, schedule="cosine", lr=0.1))
+    learner.listen = lambda event: done.append(event) if isinstance(event, EpochDone) else None
+    for task in tiny_stream[:2]:
+        learner.learn(task)
+    assert [(event.task, event.epoch, event.epochs) for event in done] == [
+        *((0, epoch, 4) for epoch in (1, 2, 3, 4)),
+        *((1, epoch, 2) for epoch in (1, 2)),
+    ]
+    assert [round(event.lr, 4) for event in done] == [0.1, 0.0854, 0.05, 0.0146, 0.1, 0.05]  # of one batch an epoch
 
 
 def test_joint_trains_on_everything_seen(tiny_stream: TaskStream) -> None:

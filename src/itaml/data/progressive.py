@@ -12,11 +12,12 @@ STEP = 4  # sides are multiples of it, as far as the full side is
 def side_at(progress: float, *, full: int, start: float, until: float) -> int:
     """Return the side of images after a share `progress` of a task's epochs.
 
-    It grows linearly from `start * full` to `full` at progress `until`, in steps of a few pixels.
+    It grows from `start * full` to `full` at progress `until`, slowly at first (by the third power, so that most epochs
+    are cheap), in steps of a few pixels.
     """
     if progress >= until:
         return full
-    share = start + (1 - start) * progress / until
+    share = start + (1 - start) * (progress / until) ** 3
     return min(full, max(STEP, STEP * round(share * full / STEP)))
 
 

@@ -160,10 +160,10 @@ class SgdLearner(TwoStage):
         images = self.training_set(task)
         optimizer = self._task_optimizer()
         started = TaskStarted(
-            task.index, tuple(map(str, task.classes)), len(images), self.progress.epoch, self.settings.epochs
+            task.index, tuple(map(str, task.classes)), len(images), self.progress.epoch, self.task_epochs
         )
         self.listen(started)
-        for epoch in range(self.progress.epoch, self.settings.epochs):
+        for epoch in range(self.progress.epoch, self.task_epochs):
             done = self._epoch(task, images, epoch, optimizer)
             self.progress = Progress(task.index, epoch + 1)
             self.listen(done)
@@ -172,6 +172,12 @@ class SgdLearner(TwoStage):
         self.end_task(task)
         self.progress, self._optimizer = None, None
         self.forget_adaptations()
+
+    @property
+    def task_epochs(self) -> int:
+        """How many epochs the task under way takes."""
+        s = self.settings
+        return s.first_epochs if s.first_epochs and len(self.table) <= 1 else s.epochs
 
     def _task_optimizer(self) -> Optimizer:
         """Return the optimiser of the task under way, with the state it had where the task was left."""
@@ -201,7 +207,7 @@ class SgdLearner(TwoStage):
         """Refuse a task of these classes if the settings make it impossible; a run asks before any training."""
 
     def _epoch(self, task: Task, images: ImageSet, epoch: int, optimizer: Optimizer) -> EpochDone:
-        s, path = self.settings, (task.index, epoch)
+        s, epochs, path = self.settings, self.task_epochs, (task.index, epoch)
         augment = recipe(s.augment)
         order = self._order(images, seeding.generator(self.seeds.batches, "batches", *path))
         noise = seeding.generator(self.seeds.augment, "augment", *path)
@@ -209,19 +215,19 @@ class SgdLearner(TwoStage):
         start, total, steps, done = time.perf_counter(), torch.zeros(()), 0, 0
         with seeding.seeded(self.seeds.augment, "dropout", *path):
             for pixels, labels in iterate(images, order, batch_size=s.batch_size):
-                factor = rate_factor(s, epoch + done / max(len(order), 1))
+                factor = rate_factor(s, epoch + done / max(len(order), 1), epochs=epochs)
                 for group in optimizer.param_groups:
                     group["lr"] = s.lr * factor * self.rate_scale() * group.get("scale", 1.0)
                 loss = self.step(self.make_batch(augment(pixels, noise), labels), optimizer)
                 total, steps, done = total + loss.cpu(), steps + 1, done + len(labels)
                 seconds = time.perf_counter() - start
-                self.listen(BatchDone(task.index, epoch, s.epochs, done, len(order), seconds))
+                self.listen(BatchDone(task.index, epoch, epochs, done, len(order), seconds))
         mean = float(total / max(steps, 1))
         if not math.isfinite(mean):
             raise TrainingError(
                 f"the loss became {mean} in task {task.index}, epoch {epoch + 1}: try a smaller lr (it is {s.lr})"
             )
-        return EpochDone(task.index, epoch + 1, s.epochs, mean, done, time.perf_counter() - start, s.lr * factor)
+        return EpochDone(task.index, epoch + 1, epochs, mean, done, time.perf_counter() - start, s.lr * factor)
 
     def _check_finite(self, task: Task) -> None:
         """Refuse weights that the very last steps have ruined, which no loss has shown yet."""

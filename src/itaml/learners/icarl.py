@@ -42,6 +42,8 @@ class ICaRLSettings(MemorySettings):
             raise ValueError(
                 "icarl names classes by exemplar means, not by a head that could adapt: adapt_steps must be 0"
             )
+        if self.mirror:
+            raise ValueError("icarl measures distances of features, not scores that could be averaged: mirror must be off")
         if self.loss != "bce" or self.negatives != "seen":
             raise ValueError("icarl is defined with loss=bce and negatives=seen")
         return self

@@ -166,7 +166,7 @@ class ITAML(DistillingLearner):
         """Return training images at the size of the epoch under way."""
         if self.settings.grow_from == 1 or self.progress is None:
             return images
-        height, width = self._size(self.progress.epoch / self.settings.epochs)
+        height, width = self._size(self.progress.epoch / self.task_epochs)
         return shrunk(images, height=height, width=width).to(memory_format=self.layout)
 
     def _size(self, progress: float) -> tuple[int, int]:

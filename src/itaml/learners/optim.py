@@ -54,9 +54,9 @@ def make_optimizer(
         raise SettingsError(f"optimizer {name} cannot be used: {error}") from error
 
 
-def rate_factor(settings: SgdSettings, progress: float) -> float:
-    """Return what lr is multiplied by after `progress` epochs of a task (a whole number and a fraction)."""
-    share = progress / settings.epochs
+def rate_factor(settings: SgdSettings, progress: float, *, epochs: int) -> float:
+    """Return what lr is multiplied by after `progress` epochs (a whole number and a fraction) of a task of `epochs`."""
+    share = progress / epochs
     if share < settings.warmup:
         return max(share / settings.warmup, 0.01)
     if settings.schedule == "cosine":

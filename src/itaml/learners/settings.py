@@ -24,6 +24,7 @@ class SgdSettings(Settings):
     selection: Literal["random", "herding", "first"] = "random"
 
     epochs: Count = 10
+    first_epochs: Annotated[int, Field(ge=0)] = 0  # of the first task; 0 is as many as of the others
     batch_size: Count = 64
     sampling: Literal["union", "balanced"] = "union"  # random mini-batches, or all tasks in turn
     augment: str = "none"
@@ -40,6 +41,7 @@ class SgdSettings(Settings):
     loss: Loss = "ce"
     negatives: Negatives = "seen"
 
+    mirror: bool = False  # at inference, average the scores of each picture and of its mirror image
     task_score: TaskScore = "max-logit"
     adapt_steps: Annotated[int, Field(ge=0)] = 0  # b; 0 is off
     adapt_optimizer: str = "sgd"

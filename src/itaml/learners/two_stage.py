@@ -156,8 +156,16 @@ class TwoStage:
     def _outputs(self, images: Tensor, weights: Weights) -> Tensor:
         self.model.eval()
         with torch.no_grad():
-            parts = [functional_call(self.model, weights, (self._placed(part),)) for part in images.split(BATCH)]
+            parts = [self._answer(self._placed(part), weights) for part in images.split(BATCH)]
         return torch.cat([part.float().cpu() if part.dtype == torch.bfloat16 else part.cpu() for part in parts])
+
+    def _answer(self, images: Tensor, weights: Weights) -> Tensor:
+        """Return the scores (n, columns) of the model with some weights in place of its own."""
+        scores: Tensor = functional_call(self.model, weights, (images,))
+        if not self.settings.mirror:
+            return scores
+        mirrored: Tensor = functional_call(self.model, weights, (images.flip(3),))
+        return (scores + mirrored) / 2
 
     def _placed(self, images: Tensor) -> Tensor:
         return images.to(self._device())

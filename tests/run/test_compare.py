@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -103,8 +102,17 @@ def test_a_failing_run_takes_no_other_with_it(tmp_path: Path) -> None:
     }
     assert (jobs[0].error, jobs[2].error) == ("is full", "ended by signal 9")
     assert most == 2
-    order = json.loads((jobs[1].folder / "order.json").read_text(encoding="utf-8"))
-    assert order["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+def test_processors_are_shared_among_the_runs_but_a_perceptron_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("itaml.run.pool.processors", lambda: 8)
+    jobs = _plan(tmp_path / "mlp", "replay")
+    jobs += _plan(tmp_path / "resnet", "replay", overrides={"backbone": "resnet18-small"})
+    _fake(jobs, 2).run(every=0.02)
+    orders = [json.loads((job.folder / "order.json").read_text(encoding="utf-8")) for job in jobs]
+    assert [order["threads"] for order in orders] == [1, 4]
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

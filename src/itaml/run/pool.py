@@ -76,8 +76,8 @@ class Pool:
         self.command = list(command)
         self.jobs = list(jobs)
         self.parallel = parallel
+        self.share = max(1, processors() // parallel)
         self.order = {
-            "threads": max(1, processors() // parallel),
             "data_root": str(data_root) if data_root else None,
             "force": force,
             "checkpoint_seconds": checkpoint_seconds,
@@ -124,18 +124,19 @@ class Pool:
                 self._ended(job)
 
     def _start(self, job: Job) -> None:
-        threads = str(self.order["threads"])
+        threads = 1 if job.config.settings.get("backbone") == "mlp" else self.share  # its steps are too short to share
         job.output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed at its end)
         job.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,
             stdout=job.output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            env={**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
             start_new_session=True,  # Ctrl-C is for us; we tell the jobs
             text=True,
         )
-        order = {**self.order, "config": job.config.model_dump(mode="json"), "folder": str(job.folder.absolute())}
+        config, folder = job.config.model_dump(mode="json"), str(job.folder.absolute())
+        order = {**self.order, "threads": threads, "config": config, "folder": folder}
         assert job.process.stdin is not None
         try:
             job.process.stdin.write(json.dumps(order))

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from itaml.run.pool import KEPT, Job
+
 
 def handmade(
     *,
@@ -69,3 +71,15 @@ def write_run(folder: Path, **values: Any) -> Path:
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(result["config"]), encoding="utf-8")
     return folder
+
+
+def finish(job: Job, *, seconds: float = 2.0, **values: Any) -> None:
+    """Write a hand-made result where a planned run is looked for."""
+    config = job.config.model_dump(mode="json")
+    result = handmade(method=job.config.method, seed=job.config.seed, benchmark=job.config.benchmark, **values)
+    for row in result["tasks"]:
+        row["train_seconds"] = seconds
+    job.folder.mkdir(parents=True)
+    (job.folder / "result.json").write_text(json.dumps(result | {"config": config}), encoding="utf-8")
+    (job.folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    job.state = KEPT

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from itaml.data.benchmarks import BENCHMARKS
 from itaml.errors import CheckpointError, ItamlError, SettingsError, UnknownNameError, UsageError
 from itaml.learners import LEARNERS
 from itaml.learners.contract import Prediction
@@ -160,14 +162,18 @@ def test_values_that_nobody_named_are_left_out_where_they_are_impossible(tmp_pat
 
 
 @pytest.mark.usefixtures("small_benchmarks")
-def test_what_the_data_makes_impossible_is_refused_before_training(tmp_path: Path) -> None:
+def test_what_the_data_makes_impossible_is_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small: dict[str, Any] = {"benchmark": "small", "overrides": {"epochs": 1}}
     with pytest.raises(SettingsError, match="memory=3: a memory of 3 pictures is smaller than the 4 classes"):
         check(_plan(tmp_path, "memory", "8", "3", **small))
     with pytest.raises(UnknownNameError, match="optimizer=adm: no optimizer 'adm'; did you mean 'adam'"):
         check(_plan(tmp_path, "optimizer", "adm", **small))
+    monkeypatch.setitem(BENCHMARKS, "small", replace(BENCHMARKS["small"], memory=6))
     fewer = check(_plan(tmp_path, "memory", **small))
-    assert [variant.value for variant in fewer.variants] == [4, 8, 16]
+    assert [variant.value for variant in fewer.variants] == [6, 12]
+    assert fewer.left_out == ("memory=3: a memory of 3 pictures is smaller than the 4 classes to remember",)
     with pytest.raises(SettingsError, match=r"^a memory of 3 pictures"):  # not the fault of any value of the knob
         check(_plan(tmp_path, "task_score", benchmark="small", overrides={"memory": 3}))
     assert not list(tmp_path.iterdir())
@@ -204,13 +210,13 @@ def test_one_learner_measured_with_other_settings_is_the_learner_trained_with_th
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_benchmarks")
 @pytest.mark.parametrize("method", LEARNERS.names())
-def test_no_method_reads_the_task_score_while_it_trains(method: str, tmp_path: Path) -> None:
-    memory = {"memory": 40} if LEARNERS.load(method).uses_memory else {}
-    for score in ("max-logit", "log-posterior"):
-        overrides = {"epochs": 2, "task_score": score, **memory}
-        run_experiment(resolve("small", method=method, overrides=overrides), tmp_path / score)
-    states = [checkpoint(tmp_path / score)["learner"] for score in ("max-logit", "log-posterior")]
-    assert same_bits(*states)
+def test_no_method_reads_these_knobs_while_it_trains(method: str, tmp_path: Path) -> None:
+    remembers = LEARNERS.load(method).uses_memory
+    memory: dict[str, Any] = {"memory": 40} if remembers else {}
+    steps = {"adapt_steps": 3} if remembers and method != "icarl" else {}  # which has no head to adapt
+    for name, chosen in (("one", {"task_score": "max-logit"}), ("other", {"task_score": "log-posterior", **steps})):
+        run_experiment(resolve("small", method=method, overrides={"epochs": 2, **memory, **chosen}), tmp_path / name)
+    assert same_bits(*(checkpoint(tmp_path / name)["learner"] for name in ("one", "other")))
 
 
 @pytest.mark.usefixtures("small_benchmarks")

@@ -91,7 +91,7 @@ def line_chart(
     labels = max((text_width(line.name, SIZE - 1) for line in series), default=0.0)
     right = min(150.0, labels + 16)
     height = max(HEIGHT, 17.0 * len(series) + 90)
-    left = 24 + max(text_width(_number(tick), SIZE) for tick in y_ticks) + 8
+    left = 24 + max(text_width(number(tick), SIZE) for tick in y_ticks) + 8
     x_axis = Axis(min(xs), max(xs), left + 8, WIDTH - right - 6, log=log_x)
     y_axis = Axis(y_ticks[0], y_ticks[-1], height - 48, 34)
     ticks = x_ticks if x_ticks is not None else sorted(set(xs))
@@ -116,14 +116,25 @@ def _frame(
     for tick in y_ticks:
         y = y_axis(tick)
         shapes.append(Line(((left, y), (right, y)), "grid"))
-        shapes.append(Text((left - 8, y + 5), _number(tick), SIZE, "end", "soft"))
+        shapes.append(Text((left - 8, y + 5), number(tick), SIZE, "end", "soft"))
     shown = list(x_ticks)
-    while len(shown) > 2 and sum(text_width(_number(t), SIZE) + 9 for t in shown) > right - left:
+    while len(shown) > 2 and sum(text_width(number(t), SIZE) + 9 for t in shown) > right - left:
         shown = shown[::2]
-    shapes += [Text((x_axis(tick), h - 28), _number(tick), SIZE, "middle", "soft") for tick in shown]
+    shown = _apart(shown, x_axis)
+    shapes += [Text((x_axis(tick), h - 28), number(tick), SIZE, "middle", "soft") for tick in shown]
     shapes.append(Text(((left + right) / 2, h - 8), x_label, SIZE, "middle", "soft"))
     shapes.append(Text((14, (y_axis.start + y_axis.end) / 2), y_label, SIZE, "middle", "soft", turned=True))
     return tuple(shapes)
+
+
+def _apart(ticks: Sequence[float], axis: Axis) -> list[float]:
+    """Return the ticks whose labels do not run into the one before; values may be close together on an even axis."""
+    shown: list[float] = []
+    for tick in ticks:
+        room = (text_width(number(tick), SIZE) + text_width(number(shown[-1]), SIZE)) / 2 + 4 if shown else 0.0
+        if not shown or axis(tick) - axis(shown[-1]) >= room:
+            shown.append(tick)
+    return shown
 
 
 def _band(line: Series, x_axis: Axis, y_axis: Axis) -> list[Shape]:
@@ -142,10 +153,10 @@ def _band(line: Series, x_axis: Axis, y_axis: Axis) -> list[Shape]:
 def _line(line: Series, x_axis: Axis, y_axis: Axis) -> list[Shape]:
     points = [(x_axis(x), y_axis(y)) for x, y in zip(line.x, line.y, strict=True) if y is not None]
     shapes: list[Shape] = [Line(tuple(points), line.colour, 2.0, line.dash)] if len(points) > 1 else []
-    return [*shapes, *(Area(_marker(point, line.style), line.colour) for point in points)]
+    return [*shapes, *(Area(marker(point, line.style), line.colour) for point in points)]
 
 
-def _marker(centre: Point, style: int) -> tuple[Point, ...]:
+def marker(centre: Point, style: int) -> tuple[Point, ...]:
     """Return a disc, square, triangle or diamond, so that series differ by more than colour."""
     corners, turn = ((10, 0.0), (4, 0.25), (3, 0.5), (4, 0.0))[style % 4 if style >= 0 else 0]
     radius = 3.2 if corners == 10 else 4.2
@@ -231,7 +242,7 @@ def bar_chart(
     shapes: list[Shape] = [Text((4, 18), title, SIZE, bold=True)]
     for tick in ticks:
         shapes.append(Line(((axis(tick), top - 4), (axis(tick), bottom)), "grid"))
-        shapes.append(Text((axis(tick), bottom + 16), _number(tick), SIZE, "middle", "soft"))
+        shapes.append(Text((axis(tick), bottom + 16), number(tick), SIZE, "middle", "soft"))
     for index, (name, value) in enumerate(zip(names, values, strict=True)):
         y = top + index * step
         shapes.append(Text((left - 8, y + 14), shortened(name, SIZE, room), SIZE, "end"))
@@ -254,5 +265,6 @@ def _last(values: Sequence[Value]) -> Value:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number as an axis shows it."""
     return f"{value:,.0f}" if value == int(value) else f"{value:g}"

@@ -44,7 +44,7 @@ def _class(p: int) -> Number:
 
 def _lines(groups: Sequence[Group], number: Number, p: int | None) -> list[Series]:
     lines = [
-        _series(one.label, range(1, one.tasks + 1), one.after_each_task(number), style=style)
+        series_of(one.label, range(1, one.tasks + 1), one.after_each_task(number), style=style)
         for style, one in enumerate(groups)
     ]
     lines = [line for line in lines if any(value is not None for value in line.y)]
@@ -65,7 +65,11 @@ def _published(groups: Sequence[Group], p: int) -> list[Series]:
     return found
 
 
-def _series(name: str, x: Sequence[float], stats: Sequence[Stat | None], *, style: int, scale: float = 100.0) -> Series:
+def series_of(
+    name: str, x: Sequence[float], stats: Sequence[Stat | None], *, style: int, scale: float = 100.0
+) -> Series:
+    """Return the line of means, with a band of one deviation where there are several seeds."""
+
     def values(part: Callable[[Stat], float]) -> list[Value]:
         return [None if stat is None else scale * part(stat) for stat in stats]
 
@@ -82,7 +86,7 @@ def costs(groups: Sequence[Group]) -> list[Drawing]:
 
     def chart(title: str, y_label: str, number: Number) -> Drawing:
         lines = [
-            _series(one.label, range(1, one.tasks + 1), one.after_each_task(number), style=style, scale=1.0)
+            series_of(one.label, range(1, one.tasks + 1), one.after_each_task(number), style=style, scale=1.0)
             for style, one in enumerate(groups)
         ]
         return line_chart(lines, title=title, x_label="task", y_label=y_label)
@@ -137,9 +141,9 @@ def _against_p(one: Group, style: int) -> Drawing:
         return [Stat.of(number(run, p) for run in one.runs if p in run.final.curve) for p in sizes]
 
     lines = [
-        _series("task", sizes, stats(lambda run, p: run.final.curve[p].task), style=style),
-        _series("class", sizes, stats(lambda run, p: run.final.curve[p].classes), style=style + 1),
-        _series("task, Alg. 4", sizes, stats(lambda run, p: run.final.curve[p].bound), style=-1),
+        series_of("task", sizes, stats(lambda run, p: run.final.curve[p].task), style=style),
+        series_of("class", sizes, stats(lambda run, p: run.final.curve[p].classes), style=style + 1),
+        series_of("task, Alg. 4", sizes, stats(lambda run, p: run.final.curve[p].bound), style=-1),
     ]
     lines = [line for line in lines if any(value is not None for value in line.y)]
     title = "Accuracy against samples that come together"

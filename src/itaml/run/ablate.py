@@ -10,7 +10,7 @@ another kind of learner reads such a setting while it trains is not known, so it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class Plan:
     variants: tuple[Variant, ...]
     once: bool  # one run a seed serves all values
     asked: bool  # somebody named the values: one that is impossible is an error
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings for all values
     left_out: tuple[str, ...] = ()  # values that nobody named and that are impossible, and why
 
     @property
@@ -119,7 +120,7 @@ def plan(
     plain = recipe.configs()
     shared = recipe.jobs(plain) if once else ()
     wanted = default_values(knob, plain[0].settings) if values is None else [_parsed(knob, text) for text in values]
-    made = Plan(knob, plain[0], (), once, asked=values is not None)
+    made = Plan(knob, plain[0], (), once, values is not None, recipe.overrides)
     for value in wanted:
         try:
             meant, configs = _chosen(recipe, knob, value, plain)

@@ -29,9 +29,9 @@ class Knob:
 
 _ALL = (
     Knob(CONTINUUM, "samples a continuum", (1, 2, 5, 10, 20, 50), at_inference=True),
-    Knob("inner_steps", "steps of each inner loop, r", (1, 2, 5)),
-    Knob("beta", "how fast the outer rate eta falls, beta", (0, 0.5, 1, 2)),
-    Knob("adapt_steps", "steps of the adaptation at inference, b", (0, 1, 5, 10), at_inference=True),
+    Knob("inner_steps", "steps of each inner loop (r)", (1, 2, 5)),
+    Knob("beta", "decay of the outer rate eta", (0, 0.5, 1, 2)),
+    Knob("adapt_steps", "updates at inference (b)", (0, 1, 5, 10), at_inference=True),
     Knob("optimizer", "optimiser", ("sgd", "adam", "radam")),
     Knob("backbone", "network"),
     Knob("negatives", "columns that compete in the loss", ("own", "seen")),

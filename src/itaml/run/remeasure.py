@@ -8,7 +8,7 @@ checkpoint have changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,13 @@ class Remeasure:
     Args:
         data_root: where data sets lie, for benchmarks that need one.
         force: evaluate even what was evaluated before.
+        tell: hears what is evaluated, a line each.
     """
 
-    def __init__(self, *, data_root: Path | None = None, force: bool = False) -> None:
-        self.data_root, self.force = data_root, force
+    def __init__(
+        self, *, data_root: Path | None = None, force: bool = False, tell: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.data_root, self.force, self.tell = data_root, force, tell
         self._stream: TaskStream | None = None
 
     def __call__(self, run: Path, config: RunConfig, *, sizes: Iterable[int] = (), keep: Path) -> Measures:
@@ -54,6 +57,7 @@ class Remeasure:
         known = None if self.force else _known(keep, question, ps)
         if known is not None:
             return known
+        self.tell(f"evaluating {keep.stem}")
         measures = self._measure(run, config, ps)
         write_json(keep, {**question, "measures": measures})
         return measures

@@ -25,6 +25,20 @@ LAYERS = (
     {"library", "report", "serve", "cli", "testing", "sklearn", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+COMMANDS = [
+    "learn",
+    "predict",
+    "info",
+    "verify",
+    "rollback",
+    "run",
+    "compare",
+    "ablate",
+    "report",
+    "watch",
+    "list",
+    "bound",
+]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
@@ -110,6 +124,21 @@ from itaml.models import MODELS
 print(len(LEARNERS.names()) * len(MODELS.names()) > 0, "torch" in sys.modules)
 """
     assert in_fresh_process(code).splitlines() == [*(f"{name} False" for name in light), "True False"]
+
+
+def test_the_help_of_every_command_comes_without_torch() -> None:
+    code = """
+import contextlib, io, sys
+from itaml.cli.main import _run, app
+names = [command.name for command in app.registered_commands]
+for name in names:
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = _run([name, "--help"])
+    print(name, code, "Usage" in said.getvalue(), "torch" in sys.modules)
+"""
+    lines = in_fresh_process(code).splitlines()
+    assert [line.split()[0] for line in lines] == COMMANDS
+    assert {line.partition(" ")[2] for line in lines} == {"0 True False"}
 
 
 STATE = """

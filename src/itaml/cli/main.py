@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from itaml._version import __version__
-from itaml.cli import bound, compare, data, info, learn, listing, predict, report, rollback, run, verify, watch
+from itaml.cli import ablate, bound, compare, data, info, learn, listing, predict, report, rollback, run, verify, watch
 from itaml.errors import ItamlError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("verify")(verify.command)
 app.command("rollback")(rollback.command)
 app.command("run")(run.command)
 app.command("compare")(compare.command)
+app.command("ablate")(ablate.command)
 app.command("report")(report.command)
 app.command("watch")(watch.command)
 app.command("list")(listing.command)

@@ -1,0 +1,118 @@
+"""`itaml ablate`: one knob of a method, its values side by side, as a table and a plot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from itaml.cli.many import check_format, print_table, report_failures, run_jobs
+from itaml.cli.options import (
+    DataRoot,
+    Device,
+    ForceAll,
+    Format,
+    Jobs,
+    Precision,
+    Quiet,
+    Runs,
+    SeedList,
+    Set,
+    parse_seeds,
+    parse_words,
+    set_threads,
+)
+from itaml.run.knobs import KNOBS
+
+if TYPE_CHECKING:
+    from itaml.report.ablation import Ablation
+    from itaml.run.ablate import Plan
+
+
+def command(
+    benchmark: Annotated[str, typer.Argument(help="What to run on; `itaml list benchmarks` shows them.")],
+    *,
+    over: Annotated[str, typer.Option("--over", help=f"What to vary: {', '.join(KNOBS)}.")],
+    values: Annotated[
+        str | None,
+        typer.Option(help="Its values, such as 0,0.5,1 (memory: also half, same, double); by default usual ones."),
+    ] = None,
+    method: Annotated[str, typer.Option("--method", "-m", help="What learns; `itaml list methods`.")] = "itaml",
+    preset: Annotated[str, typer.Option(help="All other settings; `itaml list presets`.")] = "best",
+    seeds: SeedList = "0",
+    jobs: Jobs = None,
+    overrides: Set = None,
+    data_root: DataRoot = None,
+    runs: Runs = Path("runs"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the table and the plot; by default a folder in --runs.")
+    ] = None,
+    form: Format = "table",
+    force: ForceAll = False,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Vary one setting and nothing else: run what is missing, print the table, and draw the plot.
+
+    Knobs that training does not read (p, task_score, adapt_steps) are compared on one trained learner a seed; every
+    other value is trained. Finished runs are kept and interrupted ones go on, so the same command can be given again
+    at any time.
+    """
+    from itaml.config import Compute, build, parse_overrides
+    from itaml.run.ablate import check, plan
+
+    check_format(form)
+    _check_folder(out)
+    wanted = plan(
+        benchmark,
+        over=over,
+        values=None if values is None else parse_words(values),
+        method=method,
+        preset=preset,
+        seeds=parse_seeds(seeds),
+        runs=runs,
+        overrides=parse_overrides(overrides or []),
+        force=force,
+        compute=build(Compute, {"device": device, "precision": precision}, what="option"),
+    )
+    wanted = check(wanted, data_root=data_root)
+    if not quiet:
+        print("".join(f"left out: {words}\n" for words in wanted.left_out), end="", file=sys.stderr)
+    run_jobs(wanted.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet)
+    folder = out or wanted.jobs[0].folder.parent / f"ablate-{over}-{method}-{preset}"
+    ablation = _measure(wanted, folder, data_root=data_root, force=force, quiet=quiet)
+    if ablation.levels:
+        _show(ablation, folder, form, quiet=quiet)
+    report_failures(wanted.jobs, ablation.problems)
+
+
+def _check_folder(out: Path | None) -> None:
+    from itaml.errors import UsageError
+
+    if out is not None and out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; --out names a folder")
+
+
+def _measure(plan: Plan, folder: Path, *, data_root: Path | None, force: bool, quiet: bool) -> Ablation:
+    from itaml.report.ablation import measure
+    from itaml.run.remeasure import Remeasure
+
+    def tell(line: str) -> None:
+        if not quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    set_threads(None, backbone=plan.plain.settings.get("backbone"))
+    remeasure = Remeasure(data_root=data_root, force=force, tell=tell)
+    return measure(plan, keep=folder / "evaluations", remeasure=remeasure)
+
+
+def _show(ablation: Ablation, folder: Path, form: str, *, quiet: bool) -> None:
+    from itaml.report.ablation_files import write
+
+    path = write(ablation, folder)
+    print_table(ablation.table, form)
+    if not quiet:
+        print(f"the plot is in {path}", file=sys.stderr)

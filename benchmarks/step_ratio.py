@@ -3,7 +3,8 @@
 usage: python benchmarks/step_ratio.py [--tasks 1,5,10,50] [--rounds 40] [--threads 2]
 
 Joint: mean softmax cross-entropy over all classes, backward, SGD. Fused, batched and loop: the engines of iTAML at
-r = 1, same network, same loss, same optimiser; batched is for networks without batch normalisation. Prints a table and writes benchmarks/results/step-ratio.json.
+r = 1, same network, same loss, same optimiser; batched is for networks without batch normalisation. Prints a table and
+writes benchmarks/results/step-ratio.json.
 """
 
 from __future__ import annotations

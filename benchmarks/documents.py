@@ -72,13 +72,13 @@ def with_quartiles(ratio: dict[str, Any]) -> str:
 def step_ratio() -> str:
     ratios = load("step-ratio")["ratios"]
     return table(
-        ["network", "tasks seen", "fused / joint (quartiles)", "loop / joint"],
+        ["network", "tasks seen", "fused / joint (quartiles)", "batched / joint", "loop / joint"],
         (
             [
                 network,
                 tasks,
                 with_quartiles(row["fused / joint"]),
-                f"{row['loop / joint']['median']:.2f}",
+                *(f"{row[name]['median']:.2f}" if name in row else "-" for name in ("batched / joint", "loop / joint")),
             ]
             for network, by_tasks in ratios.items()
             for tasks, row in by_tasks.items()
@@ -147,6 +147,54 @@ def comparison(benchmark: str) -> str:
     return table(["method", "preset", "seeds", *metrics, "seconds a task", "published class accuracy"], rows)
 
 
+def progress(benchmark: str, preset: str) -> str:
+    """Return iTAML's accuracies after each task, mean over seeds, and their averages over tasks."""
+    results = runs(benchmark, "itaml", preset)
+    each = [[result["tasks"][index] for result in results] for index in range(len(results[0]["tasks"]))]
+    columns: dict[str, Callable[[dict[str, Any]], float]] = {
+        "class@1": lambda row: row["continuum"]["1"]["class"],
+        "class@20": lambda row: row["continuum"]["20"]["class"],
+        "task@1": lambda row: row["continuum"]["1"]["task"],
+        "task@20": lambda row: row["continuum"]["20"]["task"],
+        "task-aware": lambda row: row["task_aware"],
+    }
+    rows = [
+        [str(number), *(summary([read(row) for row in group]) for read in columns.values())]
+        for number, group in enumerate(each, start=1)
+    ]
+    means = [[statistics.mean(read(row) for row in result["tasks"]) for result in results] for read in columns.values()]
+    return table(["after task", *columns], [*rows, ["average", *map(summary, means)]])
+
+
+def continua(benchmark: str) -> str:
+    """Return the task accuracy of iTAML's presets for growing continua beside what Algorithm 4 predicts."""
+    rows = []
+    for preset in ("best", "paper"):
+        results = runs(benchmark, "itaml", preset)
+        sizes = sorted(map(int, results[0]["final"]["curve"])) if results else []
+        for p in sizes:
+            points = [result["final"]["curve"][str(p)] for result in results]
+            numbers = [summary([point[name] for point in points]) for name in ("task", "bound", "class")]
+            rows.append([preset, str(p), *numbers])
+    return table(["preset", "p", "task accuracy", "Algorithm 4", "class accuracy"], rows)
+
+
+def ablation(name: str) -> str:
+    """Return the table that `itaml ablate` wrote."""
+    return (RESULTS / "ablations" / name / "table.md").read_text(encoding="utf-8").strip()
+
+
+def ten_thousand() -> str:
+    found = load("ten-thousand")
+    train, evaluation = found["train_seconds"], found["memory_and_evaluation_seconds"]
+    classes = found["classes"] // len(train)
+    rows = [
+        [str(classes * number), f"{one:.1f}", f"{other:.1f}"]
+        for number, (one, other) in enumerate(zip(train, evaluation, strict=True), start=1)
+    ]
+    return table(["classes seen", "seconds of training", "seconds of choosing exemplars and evaluation"], rows)
+
+
 def speed() -> str:
     rows = []
     for part, ratios in load("speed")["ratios"].items():
@@ -166,6 +214,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "mnist-5": lambda: comparison("mnist-5"),
     "digits": lambda: comparison("digits"),
     "cifar100-10": lambda: comparison("cifar100-10"),
+    "cifar100-10-progress": lambda: progress("cifar100-10", "best"),
+    "cifar100-10-continua": lambda: continua("cifar100-10"),
+    "tiny-imagenet-10-progress": lambda: progress("tiny-imagenet-10", "best"),
+    "ten-thousand": ten_thousand,
 }
 
 
@@ -179,7 +231,9 @@ def filled(text: str) -> str:
         return f"<!-- result: {match.group(1)} --> {cell(results, metric)} % ({seeds})"
 
     def whole(match: re.Match[str]) -> str:
-        return f"<!-- table: {match.group(1)} -->\n{TABLES[match.group(1)]()}\n<!-- end -->"
+        name = match.group(1)
+        made = ablation(name.removeprefix("ablate-")) if name.startswith("ablate-") else TABLES[name]()
+        return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
 
     text = re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", whole, text, flags=re.DOTALL)
     return re.sub(r"<!-- result: ([^>]+?) -->[^\n]*", one, text)

@@ -108,7 +108,7 @@ def test_memory_is_counted_in_shares_of_the_preset(tmp_path: Path) -> None:
 
 
 def test_knobs_that_are_read_after_training_need_one_run_a_seed(tmp_path: Path) -> None:
-    for over in ("task_score", "adapt_steps", "p"):
+    for over in ("task_score", "adapt_steps", "mirror", "p"):
         made = _plan(tmp_path, over, seeds=(0, 1))
         assert made.once
         assert _names(made) == ["itaml-best-seed0", "itaml-best-seed1"]
@@ -213,8 +213,12 @@ def test_one_learner_measured_with_other_settings_is_the_learner_trained_with_th
 def test_no_method_reads_these_knobs_while_it_trains(method: str, tmp_path: Path) -> None:
     remembers = LEARNERS.load(method).uses_memory
     memory: dict[str, Any] = {"memory": 40} if remembers else {}
-    steps = {"adapt_steps": 3} if remembers and method != "icarl" else {}  # which has no head to adapt
-    for name, chosen in (("one", {"task_score": "max-logit"}), ("other", {"task_score": "log-posterior", **steps})):
+    steps: dict[str, Any] = {"task_score": "log-posterior"}
+    if remembers and method != "icarl":  # which has no head to adapt
+        steps["adapt_steps"] = 3
+    if method != "icarl" and "mirror" not in LEARNERS.load(method).read_in_training:
+        steps["mirror"] = True
+    for name, chosen in (("one", {"task_score": "max-logit"}), ("other", steps)):
         run_experiment(resolve("small", method=method, overrides={"epochs": 2, **memory, **chosen}), tmp_path / name)
     assert same_bits(*(checkpoint(tmp_path / name)["learner"] for name in ("one", "other")))
 

@@ -68,6 +68,7 @@ class SgdLearner(TwoStage):
 
     Settings: ClassVar[type[SgdSettings]] = SgdSettings
     uses_memory: ClassVar[bool] = True
+    read_in_training: ClassVar[frozenset[str]] = frozenset()  # settings of inference that training depends on as well
 
     def __init__(
         self, model: Classifier, *, settings: SgdSettings, seeds: Seeds, compute: Compute | None = None

@@ -70,6 +70,7 @@ class BiC(DistillingLearner):
 
     Settings: ClassVar[type[BiCSettings]] = BiCSettings
     settings: BiCSettings
+    read_in_training: ClassVar[frozenset[str]] = frozenset({"mirror"})  # the correction is fitted to the scores
 
     def __init__(
         self, model: Classifier, *, settings: BiCSettings, seeds: Seeds, compute: Compute | None = None

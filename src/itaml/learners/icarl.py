@@ -43,7 +43,7 @@ class ICaRLSettings(MemorySettings):
                 "icarl names classes by exemplar means, not by a head that could adapt: adapt_steps must be 0"
             )
         if self.mirror:
-            raise ValueError("icarl measures distances of features, not scores that could be averaged: mirror must be off")
+            raise ValueError("icarl names classes by distances, not by scores to be averaged: mirror must be off")
         if self.loss != "bce" or self.negatives != "seen":
             raise ValueError("icarl is defined with loss=bce and negatives=seen")
         return self

@@ -171,7 +171,9 @@ def _check_knob(knob: Knob, method: str, overrides: Mapping[str, Any]) -> bool:
         raise UsageError(f"{method} keeps no exemplars: varying {knob.name} would change nothing")
     if knob.name in overrides:
         raise UsageError(f"--set {knob.name} and --over {knob.name} contradict each other; name values with --values")
-    return knob.name == CONTINUUM or (knob.at_inference and issubclass(kind, SgdLearner))
+    if knob.name == CONTINUUM:
+        return True
+    return knob.at_inference and issubclass(kind, SgdLearner) and knob.name not in kind.read_in_training
 
 
 def _parsed(knob: Knob, text: str) -> Any:

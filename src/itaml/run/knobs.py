@@ -34,12 +34,15 @@ _ALL = (
     Knob("adapt_steps", "updates at inference (b)", (0, 1, 5, 10), at_inference=True),
     Knob("optimizer", "optimiser", ("sgd", "adam", "radam")),
     Knob("backbone", "network"),
+    Knob("loss", "loss of the classes", ("bce", "ce")),
     Knob("negatives", "columns that compete in the loss", ("own", "seen")),
     Knob("task_score", "score of a task", ("max-logit", "log-posterior", "calibrated"), at_inference=True),
+    Knob("mirror", "mirror images at inference", (False, True), at_inference=True),
     Knob("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),
     Knob("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),
     Knob("augment", "random changes of training pictures"),
     Knob("distill", "weight of the distillation", (0, 0.5, 1, 2)),
+    Knob("grow_from", "size of the first training images", (0.5, 0.75, 1)),
 )
 KNOBS = {knob.name: knob for knob in _ALL}
 

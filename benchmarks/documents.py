@@ -181,7 +181,8 @@ def continua(benchmark: str) -> str:
 
 def ablation(name: str) -> str:
     """Return the table that `itaml ablate` wrote."""
-    return (RESULTS / "ablations" / name / "table.md").read_text(encoding="utf-8").strip()
+    lines = (RESULTS / "ablations" / name / "table.md").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
 
 
 def ten_thousand() -> str:

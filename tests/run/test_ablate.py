@@ -112,7 +112,7 @@ def test_knobs_that_are_read_after_training_need_one_run_a_seed(tmp_path: Path) 
         made = _plan(tmp_path, over, seeds=(0, 1))
         assert made.once
         assert _names(made) == ["itaml-best-seed0", "itaml-best-seed1"]
-        assert len(made.variants) >= 3
+        assert len(made.variants) >= 2
     values = [variant.configs[0].settings["adapt_steps"] for variant in _plan(tmp_path, "adapt_steps").variants]
     assert values == [0, 1, 5, 10]
 

@@ -21,7 +21,6 @@ from itaml.library.library import Library
 from itaml.metrics.evaluate import evaluate
 from itaml.models.classifier import build_classifier
 
-
 TASKS = 10
 
 

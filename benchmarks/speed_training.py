@@ -18,7 +18,7 @@ from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.sources import folder
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.compute import use_bf16
 from itaml.learners.itaml import ITAML, ITAMLSettings
 from itaml.learners.optim import make_optimizer

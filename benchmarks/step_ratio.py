@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from timing import interleaved, ratio, write
 
 from itaml.config import Seeds
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.itaml import ITAML, ITAMLSettings
 from itaml.learners.optim import make_optimizer
 from itaml.models.classifier import build_classifier

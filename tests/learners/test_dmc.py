@@ -12,7 +12,7 @@ from itaml.config import Compute, Seeds, build
 from itaml.data.auxiliary import draw_strokes, open_auxiliary, read_auxiliary
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError, SettingsError, UnknownNameError
-from itaml.learners.base import Progress
+from itaml.learners.batch import Progress
 from itaml.learners.dmc import DMC, DMCSettings, double_targets
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp

@@ -11,7 +11,8 @@ from torch import Tensor
 from itaml import params
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import SgdLearner
+from itaml.learners.batch import Batch
 from itaml.learners.first_order import FirstOrderSettings, cut
 from itaml.learners.fomaml import FOMAML
 from itaml.learners.replay import Replay

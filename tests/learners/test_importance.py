@@ -12,7 +12,8 @@ from itaml import params
 from itaml.config import Compute, Seeds
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task, TaskStream
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import SgdLearner
+from itaml.learners.batch import Batch
 from itaml.learners.ewc import EWC, EWCSettings
 from itaml.learners.importance import Anchor, fisher, grown
 from itaml.learners.mas import MAS, MASSettings, sensitivity

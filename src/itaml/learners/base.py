@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -28,6 +27,7 @@ from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, TrainingError
 from itaml.events import BatchDone, EpochDone, Listener, TaskStarted, ignore
 from itaml.learners import compute as hardware
+from itaml.learners.batch import Batch, Progress
 from itaml.learners.optim import make_optimizer, optimizer_state, rate_factor, restore_optimizer
 from itaml.learners.settings import SgdSettings
 from itaml.learners.two_stage import TwoStage
@@ -35,25 +35,8 @@ from itaml.memory.store import Memory
 from itaml.meta.inner import normalized_alone
 from itaml.meta.loss import sample_losses
 from itaml.models.classifier import Classifier
-from itaml.models.table import TaskTable
+from itaml.models.state import classifier_state, restore_classifier
 from itaml.storage import State
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A mini-batch of the union of the new task's data and the exemplars."""
-
-    images: Tensor  # (n, c, h, w) augmented pixels
-    targets: Tensor  # (n,) columns
-    tasks: Tensor  # (n,) task of each sample
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a task that is under way has come."""
-
-    task: int
-    epoch: int  # epochs done
 
 
 class SgdLearner(TwoStage):
@@ -274,8 +257,7 @@ class SgdLearner(TwoStage):
             progress = {"task": self.progress.task, "epoch": self.progress.epoch, "optimizer": saved}
         return {
             "learner": type(self).__name__,
-            "table": [list(classes) for classes in self.table.tasks],
-            "model": {name: value.clone() for name, value in self.model.state_dict().items()},
+            **classifier_state(self.model),
             "memory": self.memory.state_dict(),
             "progress": progress,
             "extra": self.extra_state(),
@@ -289,11 +271,7 @@ class SgdLearner(TwoStage):
         """
         if state.get("learner") != type(self).__name__:
             raise CheckpointError(f"this state is of a {state.get('learner')}, not of a {type(self).__name__}")
-        self.model.head.reset(TaskTable(tuple(tuple(classes) for classes in state["table"])))
-        try:
-            self.model.load_state_dict(state["model"])
-        except RuntimeError as error:
-            raise CheckpointError(f"this state is of another network: {str(error).splitlines()[-1].strip()}") from error
+        restore_classifier(self.model, state)
         self.memory.load_state_dict(state["memory"])
         progress = state["progress"]
         self.progress = Progress(progress["task"], progress["epoch"]) if progress else None

@@ -32,7 +32,7 @@ from itaml import seeding
 from itaml.config import Compute, Seeds
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.settings import MemorySettings
 from itaml.memory.store import Memory

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.generative import GenerativeLearner, GenerativeSettings
 from itaml.models.vae import VAE
 

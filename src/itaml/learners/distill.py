@@ -13,7 +13,7 @@ from torch import Tensor
 from itaml.data.stream import Task
 from itaml.learners.base import SgdLearner
 from itaml.models.classifier import Classifier
-from itaml.models.table import TaskTable
+from itaml.models.state import classifier_state, restore_classifier
 from itaml.storage import State
 
 Temperature = Annotated[float, Field(gt=0)]
@@ -32,14 +32,13 @@ class Teacher:
 
     def state(self) -> State:
         """Return everything needed to make it again."""
-        return {"table": [list(classes) for classes in self.model.table.tasks], "model": dict(self.model.state_dict())}
+        return classifier_state(self.model)
 
     @classmethod
     def of_state(cls, state: State, model: Classifier) -> Teacher:
         """Make it again, on a network like `model`."""
         teacher = cls(model)
-        teacher.model.head.reset(TaskTable(tuple(tuple(classes) for classes in state["table"])))
-        teacher.model.load_state_dict(state["model"])
+        restore_classifier(teacher.model, state)
         teacher.model.requires_grad_(False)
         return teacher
 

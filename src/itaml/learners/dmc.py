@@ -33,7 +33,7 @@ from itaml import seeding
 from itaml.config import Compute, Seeds
 from itaml.data.auxiliary import STROKES, open_auxiliary, read_auxiliary
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Teacher
 from itaml.learners.settings import Count, NoMemorySettings
 from itaml.models.classifier import Classifier

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from itaml import params, seeding
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.importance import Anchor, ImportanceLearner, ImportanceSettings, fisher, some_images
 from itaml.params import Weights
 

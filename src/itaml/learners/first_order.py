@@ -17,7 +17,8 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from itaml import params
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import SgdLearner
+from itaml.learners.batch import Batch
 from itaml.learners.settings import Count, Positive, SgdSettings
 from itaml.meta.first_order import path_gradients, total
 from itaml.meta.inner import MicroBatch, micro_batches, normalized_alone

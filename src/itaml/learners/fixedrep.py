@@ -22,7 +22,8 @@ from itaml import params
 from itaml.data.images import ClassId
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import SgdLearner
+from itaml.learners.batch import Batch
 from itaml.learners.settings import NoMemorySettings, SgdSettings
 from itaml.storage import State
 

@@ -30,7 +30,8 @@ from torch.optim import Optimizer
 
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import SgdLearner
+from itaml.learners.batch import Batch
 from itaml.learners.settings import MemorySettings
 
 

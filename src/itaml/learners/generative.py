@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from itaml import seeding
 from itaml.config import Compute, Seeds
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.settings import Count, NoMemorySettings, Positive
 from itaml.models.classifier import Classifier

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor
 
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner
 from itaml.learners.settings import MemorySettings
 from itaml.meta.loss import Loss

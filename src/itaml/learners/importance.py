@@ -23,7 +23,8 @@ from torch.optim import Optimizer
 
 from itaml import params
 from itaml.data.images import ImageSet
-from itaml.learners.base import Batch, SgdLearner
+from itaml.learners.base import SgdLearner
+from itaml.learners.batch import Batch
 from itaml.learners.settings import NoMemorySettings, SgdSettings
 from itaml.models.classifier import Classifier
 from itaml.params import Weights

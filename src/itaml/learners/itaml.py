@@ -36,7 +36,7 @@ from itaml.data.images import ClassId
 from itaml.data.progressive import shrunk, side_at
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.optim import make_optimizer
 from itaml.learners.settings import Count, SgdSettings, Share

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.importance import Strength
 from itaml.learners.settings import NoMemorySettings

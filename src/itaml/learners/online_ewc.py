@@ -20,7 +20,7 @@ from torch import Tensor
 
 from itaml import params
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.ewc import EWCSettings, task_fisher
 from itaml.learners.importance import Anchor, ImportanceLearner, grown
 

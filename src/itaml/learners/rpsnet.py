@@ -28,7 +28,7 @@ from torch import Tensor
 from itaml import seeding
 from itaml.config import Compute, Seeds
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.settings import Count, MemorySettings, Share
 from itaml.models.classifier import Classifier

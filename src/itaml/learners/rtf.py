@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.generative import GenerativeLearner, GenerativeSettings
 from itaml.learners.settings import Positive
 from itaml.meta.inner import normalized_alone

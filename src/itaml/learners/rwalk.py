@@ -28,7 +28,7 @@ from torch.optim import Optimizer
 
 from itaml import params
 from itaml.data.stream import Task
-from itaml.learners.base import Batch
+from itaml.learners.batch import Batch
 from itaml.learners.importance import Anchor, ImportanceLearner, Strength, grown, zeros
 from itaml.learners.settings import Count, Positive, SgdSettings
 from itaml.params import Weights

@@ -1,0 +1,24 @@
+"""What passes between the loop over epochs and a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A mini-batch of the union of the new task's data and the exemplars."""
+
+    images: Tensor  # (n, c, h, w) augmented pixels
+    targets: Tensor  # (n,) columns
+    tasks: Tensor  # (n,) task of each sample
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a task that is under way has come."""
+
+    task: int
+    epoch: int  # epochs done

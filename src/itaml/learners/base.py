@@ -98,9 +98,8 @@ class SgdLearner(TwoStage):
     def end_task(self, task: Task) -> None:
         """Finish a task: by default, choose its exemplars."""
         if self.memory.budget:
-            present = [c for c in self.table.classes if bool((task.train.labels == c).any())]
             generator = seeding.generator(self.seeds.memory, "memory", task.index)
-            self.memory.add(task.train, present, generator=generator, features=self.features)
+            self.memory.add(task.train, self.table.classes, generator=generator, features=self.features)
 
     def training_set(self, task: Task) -> ImageSet:
         """Return what a task is trained on: D(t) united with M(t-1)."""

@@ -108,9 +108,8 @@ class BiC(DistillingLearner):
         """Choose exemplars of both kinds, and find alpha and beta on those held for validation, which are balanced."""
         kept, held = self._divide(task)
         super().end_task(Task(task.index, task.classes, kept))
-        classes = [c for c in self.table.classes if bool((held.labels == c).any())]
         generator = seeding.generator(self.seeds.memory, "held", task.index)
-        self.held.add(held, classes, generator=generator)
+        self.held.add(held, self.table.classes, generator=generator)
         new = len(self.table) - 1
         if len(self.bias) <= new:
             self.bias.append((1.0, 0.0))

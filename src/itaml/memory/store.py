@@ -74,7 +74,8 @@ class Memory:
             generator: for the random selection.
             features: maps pixels to features, for herding.
         """
-        arriving = [class_id for class_id in classes if bool((images.labels == class_id).any())]
+        there = set(images.labels.unique().tolist())
+        arriving = dict.fromkeys(class_id for class_id in classes if class_id in there)
         known = [*self._pictures, *(c for c in arriving if c not in self._pictures)]
         if not known:
             return

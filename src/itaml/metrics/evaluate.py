@@ -141,4 +141,5 @@ def _continua(tasks: Tensor, p: int, seed: int) -> Tensor:
 
 
 def _by_class(hits: Tensor, labels: Tensor) -> dict[ClassId, float]:
-    return {int(c): accuracy(hits[labels == c]) for c in labels.unique()}
+    classes, groups = labels.unique(return_inverse=True)
+    return dict(zip(classes.tolist(), group_accuracy(hits, groups, len(classes)), strict=True))

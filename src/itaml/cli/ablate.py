@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print the table, and draw the plot.
 
-    Knobs that training does not read (p, task_score, adapt_steps) are compared on one trained learner a seed; every
+    Knobs that training does not read (p, task_score, mirror, adapt_steps) are compared on one trained learner a seed; every
     other value is trained. Finished runs are kept and interrupted ones go on, so the same command can be given again
     at any time.
     """

@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print the table, and draw the plot.
 
-    Knobs that training does not read (p, task_score, mirror, adapt_steps) are compared on one trained learner a seed; every
-    other value is trained. Finished runs are kept and interrupted ones go on, so the same command can be given again
-    at any time.
+    Knobs that training does not read (p, task_score, mirror, adapt_steps) are compared on one trained learner a seed;
+    every other value is trained. Finished runs are kept and interrupted ones go on, so the same command can be given
+    again at any time.
     """
     from itaml.config import Compute, build, parse_overrides
     from itaml.run.ablate import check, plan

@@ -151,18 +151,12 @@ def progress(benchmark: str, preset: str) -> str:
     """Return iTAML's accuracies after each task, mean over seeds, and their averages over tasks."""
     results = runs(benchmark, "itaml", preset)
     each = [[result["tasks"][index] for result in results] for index in range(len(results[0]["tasks"]))]
-    columns: dict[str, Callable[[dict[str, Any]], float]] = {
-        "class@1": lambda row: row["continuum"]["1"]["class"],
-        "class@20": lambda row: row["continuum"]["20"]["class"],
-        "task@1": lambda row: row["continuum"]["1"]["task"],
-        "task@20": lambda row: row["continuum"]["20"]["task"],
-        "task-aware": lambda row: row["task_aware"],
-    }
+    columns = ["class@1", "class@20", "task@1", "task@20", "task-aware"]
     rows = [
-        [str(number), *(summary([read(row) for row in group]) for read in columns.values())]
+        [str(number), *(summary([METRICS[name](row) for row in group]) for name in columns)]
         for number, group in enumerate(each, start=1)
     ]
-    means = [[statistics.mean(read(row) for row in result["tasks"]) for result in results] for read in columns.values()]
+    means = [[statistics.mean(map(METRICS[name], result["tasks"])) for result in results] for name in columns]
     return table(["after task", *columns], [*rows, ["average", *map(summary, means)]])
 
 

@@ -42,31 +42,26 @@ def test_distillation_worked_by_hand() -> None:
     assert distillation(pupil, teacher, temperature=2.0).item() == pytest.approx(expected, rel=1e-6)
 
 
+def teach_constants(learner: Any, stream: TaskStream) -> None:
+    """Begin two tasks with constant logits: of the teacher 3/4 and 1/4 once softened by T = 2, of the pupil none."""
+    for index, bias in enumerate(([2 * math.log(3), 0.0], [0.0] * 4)):
+        learner.begin_task(stream[index])
+        with torch.no_grad():
+            learner.model.head.weight.zero_()
+            learner.model.head.bias.copy_(torch.tensor(bias))
+
+
 def test_lwf_loss_worked_by_hand(tiny_stream: TaskStream) -> None:
     """Logits made constant: the loss is L_new + lambda_o * L_old of those numbers."""
     learner = learner_of(LwF, LwFSettings(epochs=1, strength=3.0, temperature=2.0))
-    learner.begin_task(tiny_stream[0])
-    with torch.no_grad():
-        learner.model.head.weight.zero_()
-        learner.model.head.bias.copy_(torch.tensor([2 * math.log(3), 0.0]))  # softened by T = 2: 3/4, 1/4
-    learner.begin_task(tiny_stream[1])
-    with torch.no_grad():
-        learner.model.head.weight.zero_()
-        learner.model.head.bias.copy_(torch.zeros(4))
+    teach_constants(learner, tiny_stream)
     batch = learner.make_batch(*tiny_stream[1].train.load())
     assert learner.loss(batch).item() == pytest.approx(math.log(4) + 3 * math.log(2), rel=1e-6)
 
 
 def test_itaml_adds_the_distillation_of_the_whole_batch_to_the_mean_over_tasks(tiny_stream: TaskStream) -> None:
     learner = learner_of(ITAML, ITAMLSettings(epochs=1, distill=3.0, temperature=2.0, horizon="open", memory=20))
-    learner.begin_task(tiny_stream[0])
-    with torch.no_grad():
-        learner.model.head.weight.zero_()
-        learner.model.head.bias.copy_(torch.tensor([2 * math.log(3), 0.0]))  # softened by T = 2: 3/4, 1/4
-    learner.begin_task(tiny_stream[1])
-    with torch.no_grad():
-        learner.model.head.weight.zero_()
-        learner.model.head.bias.copy_(torch.zeros(4))
+    teach_constants(learner, tiny_stream)
     batch = learner.make_batch(*tiny_stream[1].train.load())  # of the second of two tasks alone
     loss = learner.step(batch, learner.optimizer())
     assert loss.item() == pytest.approx(math.log(4) / 2 + 3 * math.log(2), rel=1e-6)

@@ -14,6 +14,7 @@ from step_ratio import SETUPS, itaml_step, joint_step, learner, measure
 from timing import Ratios, interleaved, random_set, ratio
 
 from itaml.config import Compute, Seeds
+from itaml.data.augment import recipe
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.sources import folder
@@ -64,11 +65,11 @@ def growth(rounds: int) -> Ratios:
 
 def epoch(rounds: int) -> Ratios:
     found: Ratios = {}
-    for network, count, classes in (("mlp", 12_800, 10), ("resnet18-third", 768, 10)):
+    for network, count, classes, augment in (("mlp", 12_800, 10, "shift"), ("resnet18-third", 768, 10, "crop-flip")):
         shape, size, _ = SETUPS[network]
         images = random_set(count, shape, classes)
         settings = ITAMLSettings(
-            backbone=network, memory=0, epochs=1, batch_size=size, lr=0.01, momentum=0.9, horizon=1
+            backbone=network, memory=0, epochs=1, batch_size=size, lr=0.01, momentum=0.9, horizon=1, augment=augment
         )
         ours = ITAML(build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
         ours.begin_task(Task(0, tuple(range(classes)), images))
@@ -86,15 +87,16 @@ def epoch(rounds: int) -> Ratios:
 
 
 def bare_epoch(made: ITAML, images: ImageSet, size: int) -> Callable[[], object]:
-    """Return an epoch as anybody would write it in PyTorch, on the same network and batches."""
+    """Return an epoch as anybody would write it in PyTorch, on the same network, batches and augmentation."""
     pixels, labels = images.load()
+    augment, noise = recipe(made.settings.augment), torch.Generator().manual_seed(0)
     optimizer = make_optimizer("sgd", made.model.parameters(), lr=0.01, momentum=0.9)
 
     def run() -> None:
         made.model.train()
         for rows in torch.randperm(len(labels)).split(size):
             optimizer.zero_grad()
-            batch = pixels[rows].contiguous(memory_format=made.layout)
+            batch = augment(pixels[rows], noise).to(memory_format=made.layout)
             F.cross_entropy(made.model(batch), labels[rows]).backward()
             optimizer.step()
 

@@ -196,6 +196,9 @@ def speed() -> str:
         for what, value in ratios.items():
             shown = with_quartiles(value) if "quartiles" in value else f"{value['median']:g}"
             rows.append([part, what, shown])
+    for benchmark in ("mnist-5", "cifar100-10"):
+        peaks = [row["peak_memory_mb"] for result in runs(benchmark, "itaml", "best") for row in result["tasks"]]
+        rows.append(["memory", f"largest resident memory of `itaml run {benchmark}`, MB", f"{max(peaks):.0f}"])
     return table(["part", "ratio", "median (quartiles)"], rows)
 
 

@@ -16,7 +16,7 @@ from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
 from itaml.learners.itaml import ITAML, ITAMLSettings
 from itaml.learners.optim import make_optimizer
-from itaml.meta.batched import ELEMENTWISE, adapt_together, can_run_together
+from itaml.meta.batched import ELEMENTWISE, can_run_together, mean_together
 from itaml.meta.inner import InnerLoop, MicroBatch, micro_batches
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
@@ -34,22 +34,21 @@ def made(model: Classifier, optimizer: str, **options: Any) -> InnerLoop:
     return InnerLoop(model, make_optimizer=make, **chosen)
 
 
-Adapt = Callable[[InnerLoop, params.Weights, list[MicroBatch]], list[params.Weights]]
+Mean = Callable[[InnerLoop, params.Weights, list[MicroBatch]], params.Weights]
 
 
-def in_turn(loop: InnerLoop, base: params.Weights, batches: list[MicroBatch]) -> list[params.Weights]:
-    return [loop(base, batch) for batch in batches]
+def in_turn(loop: InnerLoop, base: params.Weights, batches: list[MicroBatch]) -> params.Weights:
+    return params.mean([loop(base, batch) for batch in batches])
 
 
-def iterate(adapt: Adapt, optimizer: str, **options: Any) -> tuple[list[params.Weights], InnerLoop, list[float]]:
-    """Return each task's weights of every iteration, the loop with its state, and the losses."""
+def iterate(mean: Mean, optimizer: str, **options: Any) -> tuple[list[params.Weights], InnerLoop, list[float]]:
+    """Return the mean weights of every iteration, the loop with its state, and the losses."""
     model = small_classifier(SIZES)
     loop, base, every, losses = made(model, optimizer, **options), params.snapshot(model), [], []
     for seed, counts in enumerate(PRESENT):
-        adapted = adapt(loop, base, micro_batches(*draw_batch(counts, SIZES, seed=seed), model.table))
+        base = mean(loop, base, micro_batches(*draw_batch(counts, SIZES, seed=seed), model.table))
         losses.append(loop.settle())
-        every += adapted
-        base = params.mean(adapted)
+        every.append(base)
     return every, loop, losses
 
 
@@ -59,7 +58,7 @@ def iterate(adapt: Adapt, optimizer: str, **options: Any) -> tuple[list[params.W
 def test_together_is_one_after_another(optimizer: str, loss: str, negatives: str) -> None:
     options = {"loss": loss, "negatives": negatives}
     expected, one, losses = iterate(in_turn, optimizer, **options)
-    found, other, found_losses = iterate(adapt_together, optimizer, **options)
+    found, other, found_losses = iterate(mean_together, optimizer, **options)
     assert max(gap(a, b) for a, b in zip(expected, found, strict=True)) < 1e-10
     assert found_losses == pytest.approx(losses, abs=1e-10)
     assert one.state.keys() == other.state.keys()
@@ -69,9 +68,17 @@ def test_together_is_one_after_another(optimizer: str, loss: str, negatives: str
                 assert torch.allclose(value, other.state[name][key], atol=1e-10), (name, key)
 
 
+def test_tasks_taken_a_few_at_a_time_are_all_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, _, losses = iterate(in_turn, "adam")
+    monkeypatch.setattr("itaml.meta.batched.CHUNK", 2)
+    found, _, found_losses = iterate(mean_together, "adam")
+    assert max(gap(a, b) for a, b in zip(expected, found, strict=True)) < 1e-10
+    assert found_losses == pytest.approx(losses, abs=1e-10)
+
+
 def test_each_tasks_gradient_is_clipped_by_itself() -> None:
     expected, _, _ = iterate(in_turn, "sgd", clip=0.05)
-    found, _, _ = iterate(adapt_together, "sgd", clip=0.05)
+    found, _, _ = iterate(mean_together, "sgd", clip=0.05)
     free, _, _ = iterate(in_turn, "sgd")
     assert max(gap(a, b) for a, b in zip(expected, found, strict=True)) < 1e-10
     assert max(gap(a, b) for a, b in zip(expected, free, strict=True)) > 1e-3

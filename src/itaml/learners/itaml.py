@@ -40,7 +40,7 @@ from itaml.learners.batch import Batch
 from itaml.learners.distill import DistillingLearner, Temperature, distillation
 from itaml.learners.optim import make_optimizer
 from itaml.learners.settings import Count, SgdSettings, Share
-from itaml.meta.batched import ELEMENTWISE, adapt_together, can_run_together
+from itaml.meta.batched import ELEMENTWISE, can_run_together, mean_together
 from itaml.meta.eta import eta
 from itaml.meta.fused import decay_own_rows, fused_loss, present_share
 from itaml.meta.inner import InnerLoop, micro_batches
@@ -183,8 +183,7 @@ class ITAML(DistillingLearner):
         if self.settings.update == "released":
             weights = released_step(base, batches, adapt=inner, eta=self.eta())
         elif self._together:
-            adapted = dict(enumerate(adapt_together(inner, base, batches)))
-            weights = meta_step(base, batches, adapt=lambda _, batch: adapted[batch.task], eta=self.eta())
+            weights = params.lerp(base, mean_together(inner, base, batches), self.eta())
         else:
             weights = meta_step(base, batches, adapt=inner, eta=self.eta())
         loss = inner.settle()

@@ -226,6 +226,7 @@ class SgdLearner(TwoStage):
 
     def make_batch(self, pixels: Tensor, labels: Tensor) -> Batch:
         """Put pixels on the device, and find each label's column and task."""
+        self.model.check(pixels)
         columns = self.table.column_of(labels)
         tasks = self.table.task_of_column[columns]
         images = pixels.to(self.device, memory_format=self.layout)

@@ -39,7 +39,8 @@ def test_images_of_the_size_asked_for_are_left_alone() -> None:
     assert shrunk(images, height=8, width=8) is images
 
 
-def test_training_sees_small_images_first_and_whole_ones_at_the_end() -> None:
+@pytest.mark.parametrize(("tasks", "later"), [("all", [8, 8, 16, 16]), ("first", [16] * 4)])
+def test_training_sees_small_images_first_and_whole_ones_at_the_end(tasks: str, later: list[int]) -> None:
     sides: list[int] = []
 
     class Watched(torch.nn.Module):
@@ -48,11 +49,14 @@ def test_training_sees_small_images_first_and_whole_ones_at_the_end() -> None:
                 sides.append(images.shape[-1])
             return images.mean((2, 3))
 
-    settings = ITAMLSettings(epochs=4, grow_from=0.5, grow_until=0.5, horizon="open", memory=0)
+    settings = ITAMLSettings.model_validate(
+        {"epochs": 4, "grow_from": 0.5, "grow_until": 0.5, "grow_in": tasks, "horizon": "open", "memory": 0}
+    )
     learner = ITAML(Classifier(Watched(), shape=SHAPE), settings=settings, seeds=Seeds.of(0))
-    images = ImageSet.from_arrays(torch.zeros(8, *SHAPE, dtype=torch.uint8), torch.arange(8) % 2)
-    learner.learn(Task(0, (0, 1), images))
-    assert sides == [8, 8, 16, 16]
+    for index, classes in enumerate(((0, 1), (2, 3))):
+        labels = torch.tensor(classes).repeat(4)
+        learner.learn(Task(index, classes, ImageSet.from_arrays(torch.zeros(8, *SHAPE, dtype=torch.uint8), labels)))
+    assert sides == [8, 8, 16, 16, *later]
 
 
 def test_a_network_of_a_fixed_size_is_refused() -> None:

@@ -197,3 +197,40 @@ def test_bic_never_trains_on_validation_pictures_and_keeps_the_budget(tiny_strea
         assert len(learner.memory) + len(learner.held) <= 40
     counts = [learner.held.count(c) for c in learner.table.classes]
     assert max(counts) - min(counts) <= 1, "validation is balanced"
+
+
+def test_itaml_may_ask_its_teacher_once_about_each_picture(tiny_stream: TaskStream) -> None:
+    """Without augmentation that is what asking about every batch gives."""
+    models = []
+    for once in (False, True):
+        settings = ITAMLSettings(epochs=2, distill=1.0, distill_once=once, horizon="open", memory=20)
+        learner = learner_of(ITAML, settings)
+        for task in list(tiny_stream)[:2]:
+            learner.learn(task)
+        models.append(learner.model.state_dict())
+    for name, value in models[0].items():
+        torch.testing.assert_close(models[1][name], value, atol=1e-5, rtol=1e-4)
+
+
+def test_a_teacher_asked_once_averages_the_mirror_image_where_training_flips(tiny_stream: TaskStream) -> None:
+    learner = learner_of(ITAML, ITAMLSettings(epochs=1, distill=1.0, horizon="open", memory=20))
+    learner.learn(tiny_stream[0])
+    learner.begin_task(tiny_stream[1])
+    images = tiny_stream[1].train
+    pixels = images.load()[0]
+    plain, mirrored = learner.taught(pixels), learner.taught(pixels.flip(3))
+    torch.testing.assert_close(learner.taught_all(images, mirrored=False), plain)
+    torch.testing.assert_close(learner.taught_all(images, mirrored=True), (plain + mirrored) / 2)
+
+
+def test_distillation_asked_once_goes_on_to_the_same_bits(tiny_stream: TaskStream) -> None:
+    settings = ITAMLSettings(epochs=2, distill=1.0, distill_once=True, horizon="open", memory=20, augment="flip")
+    whole, states = learner_of(ITAML, settings), []
+    whole.listen = lambda event: states.append(whole.state_dict()) if isinstance(event, EpochDone) else None
+    for task in list(tiny_stream)[:2]:
+        whole.learn(task)
+    resumed = learner_of(ITAML, settings)
+    resumed.load_state_dict(states[2])
+    resumed.learn(tiny_stream[1])
+    expected = whole.model.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in resumed.model.state_dict().items())

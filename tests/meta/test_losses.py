@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from itaml.meta.fused import fused_loss
+from itaml.meta.fused import fused_loss, shifted_loss
 from itaml.meta.loss import Loss, Negatives, sample_losses, task_mean, task_weights
 from itaml.models.table import TaskTable
 
@@ -75,3 +75,24 @@ def test_fused_loss_is_the_mean_over_tasks_of_their_mean_losses(loss: Loss, nega
 def test_half_precision_logits_are_judged_in_single_precision() -> None:
     found = sample_losses(LOGITS.bfloat16(), TARGETS, TABLE, loss="ce", negatives="seen")
     assert found.dtype == torch.float32
+
+
+def test_a_shifted_loss_asks_of_frequent_classes_to_be_surer() -> None:
+    """Equal logits of classes with three pictures and one: the shares are 3/4 and 1/4."""
+    logits = torch.zeros(2, 2, dtype=torch.float64)
+    loss = shifted_loss(logits, torch.tensor([0, 1]), torch.tensor([3, 1]))
+    assert loss.item() == pytest.approx(-(math.log(3 / 4) + math.log(1 / 4)) / 2)
+
+
+def test_a_shifted_loss_of_equally_frequent_classes_is_the_plain_one() -> None:
+    plain = sample_losses(LOGITS, TARGETS, TABLE, loss="ce", negatives="seen").mean()
+    torch.testing.assert_close(shifted_loss(LOGITS, TARGETS, torch.full((5,), 7)), plain)
+
+
+def test_a_shifted_loss_is_least_where_classes_that_look_alike_get_equal_logits() -> None:
+    """Pictures that cannot be told apart, nine of one class and one of the other: the logits learned are equal."""
+    logit = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([0] * 9 + [1])
+    shifted_loss(logit.expand(10, 2), targets, torch.tensor([9, 1])).backward()
+    assert logit.grad is not None
+    torch.testing.assert_close(logit.grad, torch.zeros(2, dtype=torch.float64))

@@ -10,6 +10,7 @@ import typer
 
 from itaml.cli.many import check_format, print_table, report_failures, run_jobs
 from itaml.cli.options import (
+    Compile,
     DataRoot,
     Device,
     ForceAll,
@@ -53,6 +54,7 @@ def command(
     force: ForceAll = False,
     device: Device = "auto",
     precision: Precision = "auto",
+    compiled: Compile = False,
     quiet: Quiet = False,
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print the table, and draw the plot.
@@ -76,7 +78,7 @@ def command(
         runs=runs,
         overrides=parse_overrides(overrides or []),
         force=force,
-        compute=build(Compute, {"device": device, "precision": precision}, what="option"),
+        compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
     wanted = check(wanted, data_root=data_root)
     if not quiet:

@@ -11,6 +11,7 @@ import typer
 
 from itaml.cli.many import check_format, print_table, report_failures, run_jobs
 from itaml.cli.options import (
+    Compile,
     DataRoot,
     Device,
     ForceAll,
@@ -51,6 +52,7 @@ def command(
     force: ForceAll = False,
     device: Device = "auto",
     precision: Precision = "auto",
+    compiled: Compile = False,
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing of a comparison, and print its table: mean and deviation over seeds.
@@ -69,7 +71,7 @@ def command(
         runs=runs,
         overrides=parse_overrides(overrides or []),
         force=force,
-        compute=build(Compute, {"device": device, "precision": precision}, what="option"),
+        compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
     run_jobs(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet)
     collection = _print_results(wanted, form)

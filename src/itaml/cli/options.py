@@ -25,6 +25,9 @@ Threads = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="auto, fp32 or bf16.")]
+Compile = Annotated[
+    bool, typer.Option("--compile", help="Translate the network by torch.compile: slow to begin, faster in long runs.")
+]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are kept in.")]
 SeedList = Annotated[str, typer.Option("--seeds", help="Seeds, such as 0,1,2.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; else one a processor.")]

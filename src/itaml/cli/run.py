@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from itaml.cli.options import DataRoot, Device, Json, Precision, Quiet, Set, Threads, parse_split, set_threads
+from itaml.cli.options import Compile, DataRoot, Device, Json, Precision, Quiet, Set, Threads, parse_split, set_threads
 
 if TYPE_CHECKING:
     from itaml.cli.progress import LearningProgress
@@ -41,6 +41,7 @@ def command(
     on_bad_image: Annotated[str, typer.Option(help="What to do with unreadable pictures: skip or fail.")] = "skip",
     device: Device = "auto",
     precision: Precision = "auto",
+    compiled: Compile = False,
     threads: Threads = None,
     checkpoint_seconds: Annotated[
         float, typer.Option(min=0, help="Save after an epoch when the last save is older than this.")
@@ -73,7 +74,7 @@ def command(
         validation=validation,
         image_size=image_size,
         on_bad_image=on_bad_image,
-        compute=build(Compute, {"device": device, "precision": precision}, what="option"),
+        compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
     set_threads(threads, backbone=config.settings.get("backbone"))
     folder = out or default_folder(config, runs)

@@ -122,6 +122,10 @@ class ImageSet:
         """Return the images at `positions`, in that order."""
         return ImageSet(self.pixels, self.labels[positions], self.rows[positions])
 
+    def numbered(self) -> ImageSet:
+        """Return the same images with their positions for labels, to tell which ones a batch holds."""
+        return ImageSet(self.pixels, torch.arange(len(self)), self.rows)
+
     def of_classes(self, classes: Iterable[ClassId]) -> ImageSet:
         """Return the images of the given classes, in the order they have here."""
         wanted = torch.isin(self.labels, torch.tensor(sorted(classes), dtype=torch.int64))

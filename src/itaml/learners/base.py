@@ -24,10 +24,11 @@ from itaml.data.images import ClassId, ImageSet, join
 from itaml.data.loader import iterate
 from itaml.data.sampling import balanced_order, union_order
 from itaml.data.stream import Task
-from itaml.errors import CheckpointError, DataError, TrainingError
+from itaml.errors import CheckpointError, DataError, SettingsError, TrainingError
 from itaml.events import BatchDone, EpochDone, Listener, TaskStarted, ignore
 from itaml.learners import compute as hardware
 from itaml.learners.batch import Batch, Progress
+from itaml.learners.compiled import CompiledBackbone
 from itaml.learners.optim import make_optimizer, optimizer_state, rate_factor, restore_optimizer
 from itaml.learners.settings import SgdSettings
 from itaml.learners.two_stage import TwoStage
@@ -46,7 +47,7 @@ class SgdLearner(TwoStage):
         model: the network; it is moved to the device and trained in place.
         settings: of the class `Settings` of the learner.
         seeds: a seed for each thing that is drawn.
-        compute: device and number format.
+        compute: device, number format, and whether to compile.
     """
 
     Settings: ClassVar[type[SgdSettings]] = SgdSettings
@@ -64,6 +65,7 @@ class SgdLearner(TwoStage):
         self.layout = layout
         self.bf16 = hardware.use_bf16(compute, model, self.device)
         self.autocast = hardware.autocast(self.device, bf16=self.bf16)
+        self._compiled = self._compile() if compute.compile else None
         budget = settings.memory if self.uses_memory else 0
         self.memory = Memory(budget=budget, selection=settings.selection)
         self.listen: Listener = ignore
@@ -73,7 +75,17 @@ class SgdLearner(TwoStage):
         for name in (settings.optimizer, settings.adapt_optimizer):
             make_optimizer(name, [torch.zeros(1)], lr=settings.lr)
 
+    def _compile(self) -> CompiledBackbone:
+        if not self.compiles:
+            raise SettingsError("compile is for methods that train by one pass through the whole network; leave it out")
+        return CompiledBackbone(self.model.backbone, batch_size=self.settings.batch_size, device=self.device)
+
     # What a method overrides.
+
+    @property
+    def compiles(self) -> bool:
+        """Whether training goes through `forward`, which torch.compile can translate."""
+        return True
 
     def begin_task(self, task: Task) -> None:
         """Prepare for a new task, once, before its first epoch: by default, normalisation and the new head rows."""
@@ -105,6 +117,9 @@ class SgdLearner(TwoStage):
         """Return what a task is trained on: D(t) united with M(t-1)."""
         exemplars = self.memory.exemplars()
         return task.train if exemplars is None else join([task.train, exemplars])
+
+    def prepare(self, images: ImageSet) -> None:
+        """Look at what a task is trained on, before its first epoch and again where a restored task goes on."""
 
     def optimizer(self) -> Optimizer:
         """Return the optimiser of a task."""
@@ -141,6 +156,7 @@ class SgdLearner(TwoStage):
             self.begin_task(task)
             self.progress = Progress(task.index, 0)
         images = self.training_set(task)
+        self.prepare(images)
         optimizer = self._task_optimizer()
         started = TaskStarted(
             task.index, tuple(map(str, task.classes)), len(images), self.progress.epoch, self.task_epochs
@@ -197,12 +213,13 @@ class SgdLearner(TwoStage):
         self.model.train()
         start, total, steps, done = time.perf_counter(), torch.zeros(()), 0, 0
         with seeding.seeded(self.seeds.augment, "dropout", *path):
-            for pixels, labels in iterate(images, order, batch_size=s.batch_size):
+            for pixels, rows in iterate(images.numbered(), order, batch_size=s.batch_size):
                 factor = rate_factor(s, epoch + done / max(len(order), 1), epochs=epochs)
                 for group in optimizer.param_groups:
                     group["lr"] = s.lr * factor * self.rate_scale() * group.get("scale", 1.0)
-                loss = self.step(self.make_batch(augment(pixels, noise), labels), optimizer)
-                total, steps, done = total + loss.cpu(), steps + 1, done + len(labels)
+                batch = self.make_batch(augment(pixels, noise), images.labels[rows], rows)
+                loss = self.step(batch, optimizer)
+                total, steps, done = total + loss.cpu(), steps + 1, done + len(rows)
                 seconds = time.perf_counter() - start
                 self.listen(BatchDone(task.index, epoch, epochs, done, len(order), seconds))
         mean = float(total / max(steps, 1))
@@ -224,18 +241,18 @@ class SgdLearner(TwoStage):
             return balanced_order(self.table.task_of(images.labels), generator=generator)
         return union_order(len(images), generator=generator)
 
-    def make_batch(self, pixels: Tensor, labels: Tensor) -> Batch:
+    def make_batch(self, pixels: Tensor, labels: Tensor, rows: Tensor | None = None) -> Batch:
         """Put pixels on the device, and find each label's column and task."""
         self.model.check(pixels)
         columns = self.table.column_of(labels)
         tasks = self.table.task_of_column[columns]
         images = pixels.to(self.device, memory_format=self.layout)
-        return Batch(images, columns.to(self.device), tasks.to(self.device))
+        return Batch(images, columns.to(self.device), tasks.to(self.device), rows)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (n, columns) in float32, computed in the chosen number format."""
         with normalized_alone(self.model, len(images)), self.autocast():
-            logits: Tensor = self.model.logits(images)
+            logits: Tensor = self.model.logits(images, through=self._compiled)
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 
     def sample_losses(self, logits: Tensor, batch: Batch) -> Tensor:

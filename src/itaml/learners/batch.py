@@ -14,6 +14,7 @@ class Batch:
     images: Tensor  # (n, c, h, w) augmented pixels
     targets: Tensor  # (n,) columns
     tasks: Tensor  # (n,) task of each sample
+    rows: Tensor | None = None  # (n,) position of each sample in what the task is trained on, where that is known
 
 
 @dataclass(frozen=True)

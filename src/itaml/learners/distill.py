@@ -10,8 +10,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from itaml.data.images import ImageSet
+from itaml.data.loader import iterate
 from itaml.data.stream import Task
 from itaml.learners.base import SgdLearner
+from itaml.learners.two_stage import BATCH
 from itaml.models.classifier import Classifier
 from itaml.models.state import classifier_state, restore_classifier
 from itaml.storage import State
@@ -80,6 +83,23 @@ class DistillingLearner(SgdLearner):
         with torch.no_grad(), self.autocast():
             logits: Tensor = self.teacher.model(images)
         return logits.float()
+
+    def taught_all(self, images: ImageSet, *, mirrored: bool) -> Tensor:
+        """Return the teacher's logits (n, old columns) of every picture as it is; zeros for those that cannot be read.
+
+        Args:
+            images: the pictures.
+            mirrored: average with the logits of its mirror image.
+        """
+        assert self.teacher is not None, "there is a teacher from the second task on"
+        answers = torch.zeros(len(images), self.teacher.columns)
+        for pixels, rows in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
+            placed = pixels.to(self.device, memory_format=self.layout)
+            logits = self.taught(placed)
+            if mirrored:
+                logits = (logits + self.taught(placed.flip(3))) / 2
+            answers[rows] = logits.cpu()
+        return answers
 
     def extra_state(self) -> State:
         """Return the teacher."""

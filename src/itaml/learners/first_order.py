@@ -44,6 +44,11 @@ class FirstOrderLearner(SgdLearner):
         """Return into how many parts a task's samples are cut."""
         raise NotImplementedError
 
+    @property
+    def compiles(self) -> bool:
+        """Inner loops run on copies of the weights."""
+        return False
+
     def meta_gradient(self, slopes: list[Weights]) -> Weights:
         """Return the meta-gradient of a task from the gradients along its inner loop."""
         raise NotImplementedError

@@ -18,6 +18,8 @@ Differences from the paper:
 * An inner loop without samples leaves its task at the base and counts in the mean.
 * `distill` is ours: every inner loop also minimises `distill` times the mean over the whole mini-batch of the
   distillation from the model as it was before the task (Hinton et al., 2015), so that their mean does.
+* `balance="logits"` is ours: instead of the mean over tasks, in which an exemplar weighs many times what a new picture
+  does, every picture weighs the same, and logits are shifted by the log of their class's count (see `meta.fused`).
 * `grow_from` is ours: a task's first epochs see shrunk images. The teacher and all of inference see them whole.
 """
 
@@ -32,7 +34,7 @@ from torch.optim import Optimizer
 
 from itaml import params
 from itaml.config import Compute, Seeds
-from itaml.data.images import ClassId
+from itaml.data.images import ClassId, ImageSet
 from itaml.data.progressive import shrunk, side_at
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
@@ -42,7 +44,7 @@ from itaml.learners.optim import make_optimizer
 from itaml.learners.settings import Count, SgdSettings, Share
 from itaml.meta.batched import ELEMENTWISE, can_run_together, mean_together
 from itaml.meta.eta import eta
-from itaml.meta.fused import decay_own_rows, fused_loss, present_share
+from itaml.meta.fused import decay_own_rows, fused_loss, present_share, shifted_loss
 from itaml.meta.inner import InnerLoop, micro_batches
 from itaml.meta.outer import meta_step, released_step
 from itaml.models.classifier import Classifier
@@ -59,10 +61,13 @@ class ITAMLSettings(SgdSettings):
     inner_steps: Count = 1  # r
     beta: Annotated[float, Field(ge=0)] = 1.0
     horizon: Count | Literal["stream", "open"] = "stream"  # T; the stream's length, or not known
+    balance: Literal["tasks", "logits"] = "tasks"  # how exemplars, which are few, get their say (see the module)
     distill: Share = 0.0  # weight of the distillation from the model before the task; 0 is off
     temperature: Temperature = 2.0  # of the distillation
+    distill_once: bool = False  # ask the model before the task once about every picture, not about each augmented one
     grow_from: Part = 1.0  # side of a task's first training images, as a share of the whole; 1 is off
     grow_until: Part = 0.75  # share of a task's epochs after which images are whole
+    grow_in: Literal["all", "first"] = "all"  # tasks whose images grow
 
     @model_validator(mode="after")
     def _computable(self) -> Self:
@@ -74,6 +79,8 @@ class ITAMLSettings(SgdSettings):
             )
         if (self.distill or self.grow_from < 1) and not self.fused:
             raise ValueError("distill and grow_from are for the fused engine: it needs update=paper and inner_steps=1")
+        if self.balance == "logits" and not (self.fused and self.loss == "ce" and self.negatives == "seen"):
+            raise ValueError("balance=logits is for the fused engine with loss=ce and negatives=seen")
         return self
 
     @property
@@ -123,9 +130,21 @@ class ITAML(DistillingLearner):
         super().begin_task(task)
         self._loop = None
 
+    @property
+    def compiles(self) -> bool:
+        """Only the fused engine goes through the network as a whole."""
+        return self.settings.fused
+
     def wants_teacher(self) -> bool:
         """Keep the model as it was before the task where there is distillation."""
         return self.settings.distill > 0
+
+    def prepare(self, images: ImageSet) -> None:
+        """Count the pictures of each class, and ask the teacher about them if it is asked once."""
+        self._counts = torch.bincount(self.table.column_of(images.labels), minlength=len(self.table.classes))
+        s = self.settings
+        if self.teacher is not None and s.distill_once:
+            self._answers = self.taught_all(images, mirrored="flip" in s.augment.split("-"))
 
     _loop: InnerLoop | None = None
 
@@ -147,13 +166,16 @@ class ITAML(DistillingLearner):
         s = self.settings
         optimizer.zero_grad()
         logits = self.forward(self._sized(batch.images))
-        loss = fused_loss(logits, batch.targets, self.table, loss=s.loss, negatives=s.negatives)
+        if s.balance == "logits":
+            loss = shifted_loss(logits, batch.targets, self._counts)
+        else:
+            loss = fused_loss(logits, batch.targets, self.table, loss=s.loss, negatives=s.negatives)
         if self.teacher is not None:
             old = logits[:, : self.teacher.columns]
-            loss = loss + s.distill * distillation(old, self.taught(batch.images), temperature=s.temperature).mean()
+            loss = loss + s.distill * distillation(old, self._truth(batch), temperature=s.temperature).mean()
         loss.backward()
         if s.weight_decay:
-            share = present_share(batch.targets, self.table)
+            share = present_share(batch.targets, self.table) if s.balance == "tasks" else 1.0
             for group, decay in zip(optimizer.param_groups, self._decays(), strict=True):
                 group["weight_decay"] = share * decay
         if s.negatives == "own":
@@ -162,9 +184,17 @@ class ITAML(DistillingLearner):
         optimizer.step()  # its learning rate is lr * eta
         return loss.detach()
 
+    def _truth(self, batch: Batch) -> Tensor:
+        """Return the teacher's logits for a batch."""
+        if not self.settings.distill_once:
+            return self.taught(batch.images)
+        assert batch.rows is not None, "training knows which picture is which"
+        return self._answers[batch.rows].to(self.device)
+
     def _sized(self, images: Tensor) -> Tensor:
         """Return training images at the size of the epoch under way."""
-        if self.settings.grow_from == 1 or self.progress is None:
+        s = self.settings
+        if s.grow_from == 1 or self.progress is None or (s.grow_in == "first" and len(self.table) > 1):
             return images
         height, width = self._size(self.progress.epoch / self.task_epochs)
         return shrunk(images, height=height, width=width).to(memory_format=self.layout)

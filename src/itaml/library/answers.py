@@ -66,9 +66,8 @@ def index_files(files: Sequence[str]) -> FileIndex:
 
 def score(learner: ITAML, images: ImageSet) -> tuple[Tensor, Tensor]:
     """Return the positions of the readable pictures (k,) and their class scores (k, columns)."""
-    numbered = ImageSet(images.pixels, torch.arange(len(images)), images.rows)
     kept, scores = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, len(learner.table.classes))]
-    for pixels, positions in iterate(numbered, torch.arange(len(images)), batch_size=BATCH):
+    for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
         kept.append(positions)
         scores.append(learner.class_scores(pixels))
     return torch.cat(kept), torch.cat(scores)

@@ -13,6 +13,7 @@ it for all tasks at once.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from itaml.meta.loss import Loss, Negatives, sample_losses, task_mean
@@ -24,6 +25,20 @@ def fused_loss(logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss,
     """Return the loss whose gradient is the mean of the tasks' own gradients."""
     losses = sample_losses(logits, targets, table, loss=loss, negatives=negatives)
     return task_mean(losses, table.task_of_column.to(targets.device)[targets], len(table))
+
+
+def shifted_loss(logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean cross-entropy of logits to which the logarithm of each class's count of pictures is added.
+
+    What is learned then are logits of classes that all are as frequent, although every picture weighs the same
+    (balanced softmax, Ren et al., NeurIPS 2020; logit adjustment, Menon et al., ICLR 2021).
+
+    Args:
+        logits: responses (n, columns).
+        targets: right column of each sample (n,).
+        counts: training pictures of each column's class (columns,).
+    """
+    return F.cross_entropy(logits + counts.clamp_min(1).log().to(logits), targets)
 
 
 def present_share(targets: Tensor, table: TaskTable) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -99,9 +100,15 @@ class Classifier(nn.Module):
         self.check(images)
         return self.logits(images)
 
-    def logits(self, images: Tensor) -> Tensor:
-        """Return logits (n, columns) of images of any size that the backbone takes, as training may use."""
-        return self.head(self._features(images))  # type: ignore[no-any-return]
+    def logits(self, images: Tensor, *, through: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Return logits (n, columns) of images of any size that the backbone takes, as training may use.
+
+        Args:
+            images: pixels (n, c, h, w).
+            through: called instead of the backbone: the same network, computed in another way.
+        """
+        features = (through or self.backbone)(self.normalize(images)).flatten(1)
+        return self.head(features)  # type: ignore[no-any-return]
 
     def takes(self, shape: Shape) -> bool:
         """Say whether images of another shape give as many features."""

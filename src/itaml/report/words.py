@@ -77,9 +77,11 @@ def command(result: Result) -> str:
         "--image-size": config.get("image_size"),
         "--on-bad-image": config.get("on_bad_image") if config.get("on_bad_image") == "fail" else None,
     }
-    options |= {f"--{name}": value for name, value in config.get("compute", {}).items() if value != "auto"}
+    compute = config.get("compute", {})
+    options |= {f"--{name}": value for name, value in compute.items() if name != "compile" and value != "auto"}
     for name, value in options.items():
         words += [name, str(value)] if value is not None else []
+    words += ["--compile"] if compute.get("compile") else []
     return shlex.join(words)
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from itaml.config import DEFAULT_PRESET, Compute, Seeds, Settings, build, load_preset
 from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
+from itaml.errors import ItamlError
 from itaml.learners import LEARNERS
 from itaml.models import MODELS
 from itaml.run.knobs import word
@@ -120,6 +121,17 @@ def variant_folder(config: RunConfig, root: Path) -> Path:
     if len(joined) > LONGEST:
         joined = f"{joined[:LONGEST]}-{hashlib.sha256(','.join(words).encode()).hexdigest()[:8]}"
     return folder.with_name(f"{config.method}-{config.preset}-{joined}-seed{config.seed}")
+
+
+def completed(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dumped configuration with the defaults of fields that were not there when it was written."""
+    filled = {**saved, "compute": {**Compute().model_dump(mode="json"), **saved.get("compute", {})}}
+    try:
+        kind = LEARNERS.load(saved["method"]).Settings
+    except (KeyError, ItamlError):
+        return filled
+    defaults = {name: field.default for name, field in kind.model_fields.items() if not field.is_required()}
+    return {**filled, "settings": {**defaults, **saved.get("settings", {})}}
 
 
 def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sequence[str]:

@@ -16,7 +16,7 @@ from itaml.events import EpochDone, Event, Listener, RunDone, RunStarted, TaskDo
 from itaml.learners.contract import Learner
 from itaml.metrics.evaluate import evaluate
 from itaml.run.build import make_learner, make_stream
-from itaml.run.config import RunConfig, differences
+from itaml.run.config import RunConfig, completed, differences
 from itaml.run.events import EventLog
 from itaml.run.result import CURVE, assemble, task_row
 from itaml.storage import State, load_state, save_state, write_json
@@ -93,7 +93,7 @@ def inspect_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool
     if not resume:
         state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
         raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
-    changed = differences(read_json(folder / CONFIG), config.model_dump(mode="json"))
+    changed = differences(completed(read_json(folder / CONFIG)), config.model_dump(mode="json"))
     if changed:
         raise CheckpointError(
             f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"

@@ -41,6 +41,7 @@ _ALL = (
     Knob("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),
     Knob("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),
     Knob("augment", "random changes of training pictures"),
+    Knob("balance", "how exemplars get their say", ("tasks", "logits"), of_memory=True),
     Knob("distill", "weight of the distillation", (0, 0.5, 1, 2)),
     Knob("grow_from", "size of the first training images", (0.5, 0.75, 1)),
 )

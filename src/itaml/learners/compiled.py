@@ -1,0 +1,51 @@
+"""A backbone translated by torch.compile, for the passes of training alone.
+
+Only whole mini-batches go through it: the last one of an epoch is of another size, and every size is translated anew,
+which takes longer than it would save. Inference stays as it is: its batches come in all sizes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import torch
+from torch import Tensor, nn
+
+from itaml.errors import SettingsError
+
+MOST_SHAPES = 64  # translations of one network: images that grow come in many sizes
+
+
+class CompiledBackbone:
+    """Callable like the backbone, whose weights it shares.
+
+    Args:
+        backbone: the network.
+        batch_size: how many images a whole mini-batch has.
+        device: where it computes.
+
+    Raises:
+        SettingsError: there is nothing to translate with.
+    """
+
+    def __init__(self, backbone: nn.Module, *, batch_size: int, device: torch.device) -> None:
+        if device.type == "cpu" and not _cpp_compiler():
+            raise SettingsError("compile needs a C++ compiler (g++ or clang++), and none is installed")
+        limits = torch._dynamo.config
+        limits.recompile_limit = max(limits.recompile_limit, MOST_SHAPES)
+        self.backbone = backbone
+        self.batch_size = batch_size
+        self._compiled = torch.compile(backbone, dynamic=False)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features of normalised images."""
+        whole = len(images) == self.batch_size and len(images) > 1
+        features: Tensor = (self._compiled if whole else self.backbone)(images)
+        return features
+
+
+def _cpp_compiler() -> bool:
+    """Say whether torch will find a C++ compiler."""
+    named = os.environ.get("CXX")
+    return any(shutil.which(name) for name in ((named,) if named else ("g++", "clang++", "cl")))

@@ -16,7 +16,8 @@ from timing import Ratios, interleaved, random_set, ratio
 
 from itaml.config import Seeds
 from itaml.data.stream import Dataset, TaskStream
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.library.library import Library
 from itaml.metrics.evaluate import evaluate
 from itaml.models.classifier import build_classifier

@@ -21,7 +21,8 @@ from itaml.data.sources import folder
 from itaml.data.stream import Task
 from itaml.learners.batch import Batch
 from itaml.learners.compute import use_bf16
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.optim import make_optimizer
 from itaml.models.classifier import build_classifier
 

@@ -18,7 +18,8 @@ from timing import interleaved, ratio, write
 
 from itaml.config import Seeds
 from itaml.learners.batch import Batch
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.optim import make_optimizer
 from itaml.models.classifier import build_classifier
 

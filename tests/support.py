@@ -14,7 +14,8 @@ from itaml.config import Compute, Seeds
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Dataset, TaskStream
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 

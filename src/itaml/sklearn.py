@@ -20,7 +20,8 @@ from torch import Tensor
 from itaml.config import Compute, Seeds, build, load_preset
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
 
 Array = npt.NDArray[Any]

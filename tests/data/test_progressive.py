@@ -10,7 +10,8 @@ from itaml.data.images import ImageSet
 from itaml.data.progressive import shrunk, side_at
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.models.classifier import Classifier, build_classifier
 from itaml.models.mlp import mlp
 

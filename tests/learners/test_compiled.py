@@ -13,7 +13,8 @@ from torch import Tensor
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.reptile import Reptile
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp

@@ -18,7 +18,8 @@ from itaml.events import EpochDone
 from itaml.learners.bic import PULL, BiC, BiCSettings, fit_bias
 from itaml.learners.distill import distillation
 from itaml.learners.icarl import ICaRL, ICaRLSettings
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.lwf import LwF, LwFSettings
 from itaml.memory.select import herding_order
 from itaml.models.classifier import Classifier

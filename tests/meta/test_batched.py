@@ -14,7 +14,8 @@ from itaml import params
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.optim import make_optimizer
 from itaml.meta.batched import ELEMENTWISE, can_run_together, mean_together
 from itaml.meta.inner import InnerLoop, MicroBatch, micro_batches

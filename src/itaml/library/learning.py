@@ -16,7 +16,8 @@ from itaml.data.stream import Task
 from itaml.errors import DataError
 from itaml.events import Listener
 from itaml.learners.compute import pick_device
-from itaml.learners.itaml import ITAML, ITAMLSettings
+from itaml.learners.itaml import ITAML
+from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.library import held as held_back
 from itaml.library.choose import choose_epochs, choose_settings, choose_size
 from itaml.library.gather import Gathered

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from itaml.errors import MissingExtraError
-from itaml.report.charts import HEIGHT, Axis, Series, bar_chart, heat_map, line_chart, nice_ticks, percent_range
+from itaml.report.bars import bar_chart
+from itaml.report.charts import HEIGHT, Axis, Series, heat_map, line_chart, nice_ticks, percent_range
 from itaml.report.drawing import DARK, LIGHT, Area, Drawing, Line, Text, beside, rectangle, to_svg
 from itaml.report.raster import write_figure
 

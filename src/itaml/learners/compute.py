@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -45,9 +46,18 @@ def use_bf16(compute: Compute, model: nn.Module, device: torch.device) -> bool:
         return False
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
-    if device.type == "cpu" and torch.backends.mkldnn.is_available():
+    return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_bf16_instructions()
+
+
+def has_bf16_instructions() -> bool:
+    """Say whether this processor multiplies bfloat16 natively.
+
+    torch's own check of x86 processors asks for AVX-512 alone, with which many have to emulate it.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64", "x86"):
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return False
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # not there in old versions of torch
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def autocast(device: torch.device, *, bf16: bool) -> Callable[[], AbstractContextManager[Any]]:

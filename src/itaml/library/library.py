@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,12 @@ from itaml.library.answers import Answer, Grouping, Pictures, index_files, name_
 from itaml.library.folder import ModelFolder, Version, copy_version, size_on_disk
 from itaml.library.gather import Gathered, GatheredArrays, GatheredFiles, gather
 from itaml.library.learning import LearnReport, Model, learn, restore
+from itaml.library.overview import TaskInfo, describe, learned_tasks
 from itaml.library.pixels import as_pixels, files_as, with_channels
 from itaml.library.record import FORMAT, Facts, Options
 from itaml.library.sheet import contact_sheet
 
 PathLike = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class TaskInfo:
-    """A task that a model has learned."""
-
-    index: int
-    classes: tuple[str, ...]
-    learned: str  # date and time
-    pictures: int  # learned from, in all learns
-    exemplars: int  # kept for training
-    held_back: int  # kept for measuring
 
 
 class Library:
@@ -112,23 +100,7 @@ class Library:
     @property
     def tasks(self) -> tuple[TaskInfo, ...]:
         """What was learned, task by task."""
-        facts, learner, held = self._model.facts, self._model.learner, self._model.held
-        counts = {name: sum(entry.pictures.get(name, 0) for entry in facts.learns) for name in facts.classes}
-        kept = (
-            {facts.classes[label]: learner.memory.count(label) for label in learner.memory.classes} if learner else {}
-        )
-        back = {facts.classes[label]: len(pixels) for label, pixels in held.items()}
-        return tuple(
-            TaskInfo(
-                index,
-                task.classes,
-                task.learned,
-                pictures=sum(counts[name] for name in task.classes),
-                exemplars=sum(kept.get(name, 0) for name in task.classes),
-                held_back=sum(back.get(name, 0) for name in task.classes),
-            )
-            for index, task in enumerate(facts.tasks)
-        )
+        return learned_tasks(self._model)
 
     def learn(
         self,
@@ -235,24 +207,13 @@ class Library:
 
     def info(self) -> dict[str, Any]:
         """Return what there is to know, as plain values."""
-        facts, learner = self._model.facts, self._model.learner
         return {
             "path": str(self.path),
             "format": FORMAT,
             "version": self._number,
             "versions_kept": self._folder.numbers(),
             "bytes": size_on_disk(self._folder),
-            "written_by": facts.written_by,
-            "shape": facts.shape,
-            "backbone": facts.settings.get("backbone"),
-            "parameters": sum(p.numel() for p in learner.model.parameters()) if learner else 0,
-            "memory": facts.options.memory,
-            "exemplars": len(learner.memory) if learner else 0,
-            "held_back": sum(map(len, self._model.held.values())),
-            "classes": list(facts.classes),
-            "tasks": [vars(task) for task in self.tasks],
-            "learns": [entry.model_dump(mode="json") for entry in facts.learns],
-            "settings": facts.settings,
+            **describe(self._model),
         }
 
     def draw_exemplars(self, path: PathLike) -> None:

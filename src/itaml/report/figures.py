@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from itaml.report import published
-from itaml.report.charts import Series, Value, bar_chart, heat_map, line_chart, percent_range
+from itaml.report.bars import bar_chart
+from itaml.report.charts import Series, Value, heat_map, line_chart, percent_range
 from itaml.report.drawing import Drawing, beside
 from itaml.report.result import Result, TaskRow
 from itaml.report.summary import Group, Stat

@@ -60,7 +60,7 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_training_in_bf16_keeps_weights_and_scores_in_fp32() -> None:
-    """Only products are taken in bfloat16, so one step differs from fp32's by its rounding."""
+    """Only products are taken in bfloat16, so a step goes nearly where fp32's goes."""
     stream = synthetic_stream((2, 2), train=8, shape=SHAPE)
     moved = []
     for precision in ("fp32", "bf16"):
@@ -77,8 +77,8 @@ def test_training_in_bf16_keeps_weights_and_scores_in_fp32() -> None:
         assert {value.dtype for value in learner.model.parameters()} == {torch.float32}
         assert learner.class_scores(stream[0].train.load()[0]).dtype == torch.float32
         moved.append(flat(learner.model.backbone) - before)
-    fp32, bf16 = moved
-    assert 0 < float((bf16 - fp32).norm() / fp32.norm()) < 0.2
+    assert not torch.equal(*moved)
+    assert float(torch.cosine_similarity(*moved, dim=0)) > 0.9
 
 
 def flat(module: torch.nn.Module) -> torch.Tensor:

@@ -77,8 +77,9 @@ def test_training_in_bf16_keeps_weights_and_scores_in_fp32() -> None:
         assert {value.dtype for value in learner.model.parameters()} == {torch.float32}
         assert learner.class_scores(stream[0].train.load()[0]).dtype == torch.float32
         moved.append(flat(learner.model.backbone) - before)
-    assert not torch.equal(*moved)
-    assert float(torch.cosine_similarity(*moved, dim=0)) > 0.9
+    fp32, bf16 = moved
+    assert not torch.equal(fp32, bf16)
+    assert float(torch.cosine_similarity(fp32, bf16, dim=0)) > 0.9
 
 
 def flat(module: torch.nn.Module) -> torch.Tensor:

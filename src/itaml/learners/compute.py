@@ -56,7 +56,7 @@ def has_bf16_instructions() -> bool:
     """
     if platform.machine().lower() not in ("x86_64", "amd64", "x86"):
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not there in old versions of torch
+    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # new in torch
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 

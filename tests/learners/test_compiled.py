@@ -16,6 +16,7 @@ from itaml.errors import SettingsError
 from itaml.learners.itaml import ITAML
 from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.reptile import Reptile
+from itaml.learners.rtf import RtF
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from itaml.run.experiment import CONFIG, run_experiment
@@ -75,10 +76,11 @@ def test_other_engines_refuse_it(settings: dict[str, Any]) -> None:
         learner_of(COMPILE, **settings)
 
 
-def test_methods_of_other_kinds_refuse_it() -> None:
+@pytest.mark.parametrize("kind", [Reptile, RtF])
+def test_methods_of_other_kinds_refuse_it(kind: Any) -> None:
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
     with pytest.raises(SettingsError, match="leave it out"):
-        Reptile(model, settings=Reptile.Settings(), seeds=Seeds.of(0), compute=COMPILE)
+        kind(model, settings=kind.Settings(), seeds=Seeds.of(0), compute=COMPILE)
 
 
 def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,12 @@ class ITAML(DistillingLearner):
         if self.teacher is not None and s.distill_once:
             self._answers = self.taught_all(images, mirrored="flip" in s.augment.split("-"))
 
+    def end_task(self, task: Task) -> None:
+        """Let the teacher's answers go, and choose exemplars."""
+        self._answers = torch.empty(0)
+        super().end_task(task)
+
+    _answers = torch.empty(0)  # the teacher's logits of every picture, where it is asked once
     _loop: InnerLoop | None = None
 
     def eta(self) -> float:

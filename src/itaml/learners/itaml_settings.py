@@ -38,9 +38,14 @@ class ITAMLSettings(SgdSettings):
                 f"engine=batched is for update=paper and optimizer one of {', '.join(sorted(ELEMENTWISE))}"
             )
         if (self.distill or self.grow_from < 1) and not self.fused:
-            raise ValueError("distill and grow_from are for the fused engine: it needs update=paper and inner_steps=1")
+            raise ValueError(
+                "distill and grow_from are for the fused engine: it needs update=paper and inner_steps=1; "
+                "with another engine set distill=0 and grow_from=1"
+            )
         if self.balance == "logits" and not (self.fused and self.loss == "ce" and self.negatives == "seen"):
-            raise ValueError("balance=logits is for the fused engine with loss=ce and negatives=seen")
+            raise ValueError(
+                "balance=logits is for the fused engine with loss=ce and negatives=seen; set balance=tasks for others"
+            )
         return self
 
     @property

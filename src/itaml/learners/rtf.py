@@ -43,6 +43,11 @@ class RtF(GenerativeLearner):
     settings: RtFSettings
     generator: Feedback
 
+    @property
+    def compiles(self) -> bool:
+        """Training reads the features as well as the logits."""
+        return False
+
     def make_generator(self) -> Feedback:
         """Return untrained feedback connections."""
         s, features = self.settings, self.model.head.weight.shape[1]

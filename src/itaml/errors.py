@@ -40,6 +40,10 @@ class CheckpointError(ItamlError):
     """A saved state that is corrupt, foreign or of another format."""
 
 
+class UnsafeFileError(ItamlError):
+    """A file that is a link, not a regular file, or larger than its limit, and was therefore not read."""
+
+
 class TrainingError(ItamlError):
     """Training went wrong in a way that going on cannot mend, such as a loss that is not a number."""
 

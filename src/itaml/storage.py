@@ -3,6 +3,9 @@
 The tensors are the file's tensors; everything else is JSON in the file's header, where a tensor's place is held by its
 key. A SHA-256 of both stands beside it, so that a flipped byte is found. A file is written under a temporary name,
 synced and renamed, so that a kill or a full disk leaves the former file as it was.
+
+Files are opened by `open_regular`: links, named pipes, devices and files above a size limit are refused before they are
+read. Text from files is parsed by `parse_json`, which has one exception for everything that is wrong with it.
 """
 
 from __future__ import annotations
@@ -10,21 +13,89 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
-from itaml.errors import CheckpointError
+from itaml.errors import CheckpointError, UnsafeFileError
 
 State = dict[str, Any]  # str -> Tensor, number, text, None, or lists and dicts of them
 FORMAT = 1
+STATE_LIMIT = 8 << 30  # bytes of a state; 20,000 exemplars of 224 x 224 pixels take 3 GB
 _KEY = "$tensor"
+_HEADER = 8  # bytes of a safetensors file that hold the length of its header
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def open_regular(path: Path | str, *, limit: int, within: Path | None = None) -> BinaryIO:
+    """Open a regular file for reading, without waiting and without following a link.
+
+    Args:
+        path: the file.
+        limit: largest size in bytes that is accepted.
+        within: a folder inside of which the file may be a link, as long as it leads to a file in the same folder; with
+            None no link is accepted.
+
+    Raises:
+        UnsafeFileError: it is a link, a named pipe, a device or a folder, or it is larger than `limit`.
+        OSError: it is missing or cannot be read.
+    """
+    path = Path(path)
+    if within is not None:
+        path = _resolved_within(path, within)
+    if path.is_symlink():  # says so where O_NOFOLLOW does not exist, and in better words where it does
+        raise UnsafeFileError(f"{path} is a symbolic link, which is not followed; put the file itself there")
+    handle = os.open(path, _OPEN_FLAGS)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafeFileError(f"{path} is not a regular file (but {_kind_of(found.st_mode)})")
+        if found.st_size > limit:
+            raise UnsafeFileError(f"{path} has {found.st_size} bytes, more than the limit of {limit}")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_regular(path: Path | str, *, limit: int, within: Path | None = None) -> bytes:
+    """Return the bytes of a regular file (see `open_regular` for arguments and errors)."""
+    with open_regular(path, limit=limit, within=within) as file:
+        data = file.read(os.fstat(file.fileno()).st_size + 1)  # one more, because a file may grow while it is read
+    if len(data) > limit:
+        raise UnsafeFileError(f"{path} has more than the limit of {limit} bytes")
+    return data
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Parse JSON from a file that may hold anything.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, or holds a number with too many digits.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _resolved_within(path: Path, folder: Path) -> Path:
+    resolved = path.resolve()
+    if not resolved.is_relative_to(folder.resolve()):
+        raise UnsafeFileError(f"{path} is a link that leads out of {folder}; put the file itself there")
+    return resolved
+
+
+def _kind_of(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
@@ -35,29 +106,56 @@ def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
     write_atomically(path, save(tensors, metadata))
 
 
-def load_state(path: Path, *, kind: str) -> State:
+def load_state(path: Path, *, kind: str, limit: int = STATE_LIMIT) -> State:
     """Read a state that `save_state` wrote.
 
     Raises:
         CheckpointError: the file is missing, damaged, foreign, of another kind or of a newer format.
     """
-    if not path.is_file():
-        raise CheckpointError(f"{path} does not exist")
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, ValueError) as error:
+        data = read_regular(path, limit=limit)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} does not exist") from None
+    except UnsafeFileError as error:
+        raise CheckpointError(str(error)) from None
+    except OSError as error:
+        raise CheckpointError(f"{path} is damaged and cannot be read ({error}); delete it to start afresh") from error
+    return parse_state(path, data, kind=kind)
+
+
+def parse_state(path: Path, data: bytes, *, kind: str, checked: bool = False) -> State:
+    """Return the state that the bytes of a file hold; `path` is for messages.
+
+    Args:
+        path: where the bytes are from.
+        data: the whole file.
+        kind: what the state must be.
+        checked: the caller has compared the checksum of `data` itself.
+
+    Raises:
+        CheckpointError: see `load_state`.
+    """
+    try:
+        tensors = load(data)
+        length = int.from_bytes(data[:_HEADER], "little")
+        metadata = parse_json(data[_HEADER : _HEADER + length]).get("__metadata__") or {}
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged and cannot be read ({error}); delete it to start afresh") from error
     if metadata.get("itaml") != kind:
         found = metadata.get("itaml", "a file of another program")
         raise CheckpointError(f"{path} is not a {kind} of itaml but {found}; it was left as it is")
     number, body = metadata.get("format", ""), metadata.get("body", "")
-    if number.isdecimal() and int(number) > FORMAT:
-        raise CheckpointError(f"{path} has format {number}, newer than {FORMAT}: a newer itaml is needed")
-    if not number.isdecimal() or metadata.get("sha256") != _digest(body, tensors):
-        raise CheckpointError(f"{path} is damaged: its checksum does not fit; delete it to start afresh")
-    state: State = _fill(json.loads(body), tensors)
+    if number.isdecimal() and number != str(FORMAT) and (len(number) > 9 or int(number) > FORMAT):
+        raise CheckpointError(f"{path} has format {number[:9]}, newer than {FORMAT}: a newer itaml is needed")
+    damaged = CheckpointError(f"{path} is damaged: its checksum does not fit; delete it to start afresh")
+    if not number.isdecimal() or not (checked or metadata.get("sha256") == _digest(body, tensors)):
+        raise damaged
+    try:
+        state: State = _fill(parse_json(body), tensors)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise damaged from None
+    if not isinstance(state, dict):
+        raise damaged
     return state
 
 

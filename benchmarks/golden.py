@@ -56,9 +56,7 @@ def machine() -> dict[str, str]:
 def run(method: str, preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Run one case with one thread in fp32; return its numbers and a hash of its final weights."""
     compute = Compute(device="cpu", precision="fp32")
-    config = itaml.resolve(
-        "digits", method=method, preset=preset, seed=0, overrides=overrides, compute=compute
-    )
+    config = itaml.resolve("digits", method=method, preset=preset, seed=0, overrides=overrides, compute=compute)
     with tempfile.TemporaryDirectory() as folder:
         itaml.run_experiment(config, Path(folder) / "run")
         result = json.loads((Path(folder) / "run" / "result.json").read_text())
@@ -89,7 +87,10 @@ def main() -> int:
     if record["machine"] != machine():
         print(f"warning: recorded on another machine ({record['machine']})")
     changed = [name for name, value in found.items() if value != record["cases"][name]]
-    print(f"{len(found) - len(changed)} of {len(found)} cases are bit-identical" + (f"; changed: {changed}" if changed else ""))
+    print(
+        f"{len(found) - len(changed)} of {len(found)} cases are bit-identical"
+        + (f"; changed: {changed}" if changed else "")
+    )
     return 1 if changed else 0
 
 

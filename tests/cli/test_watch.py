@@ -58,11 +58,21 @@ def test_a_line_an_event_until_the_run_ends(tmp_path: Path, capsys: pytest.Captu
     assert lines[-1].endswith("over after 2 tasks  class p=1 50.00  class p=20 100.00")
 
 
-def test_once_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "events.jsonl").write_text(_lines(EVENTS[:2]), encoding="utf-8")
+def test_once_prints_the_present_state_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "events.jsonl").write_text(_lines(EVENTS[:4]), encoding="utf-8")
     with pytest.raises(SystemExit):
         main(["watch", str(tmp_path), "--once"])
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert capsys.readouterr().out.splitlines() == [
+        "digits, itaml (best), seed 0  task 1/2 epoch 2/2  loss 0.250  1 min 00 s left",
+        "",
+        "loss of task 1: █▅",
+    ]
+    (tmp_path / "events.jsonl").write_text(_lines(EVENTS), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["watch", str(tmp_path), "--once"])
+    out = capsys.readouterr().out
+    assert out.count("digits, itaml") == 1
+    assert out.splitlines()[2] == "accuracy in per cent after each task"
 
 
 def test_the_chart_puts_marks_at_their_values() -> None:

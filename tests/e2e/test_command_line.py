@@ -123,6 +123,25 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in printed for name in ("run", "list", "bound", "data"))
 
 
+@pytest.mark.parametrize(("words", "commands"), [((), ("learn", "run", "compare")), (("data",), ("list", "fetch"))])
+def test_a_group_without_a_command_prints_its_help_as_it_is(
+    words: tuple[str, ...], commands: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert itaml(*words) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    first_words = {line.split()[0] for line in printed.out.splitlines() if line.strip()}
+    assert {"Usage:", *commands} <= first_words  # one command per line
+
+
+def test_a_run_with_overrides_does_not_collide_with_the_run_of_the_preset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for epochs in ("1", "2"):
+        assert itaml("run", "digits", "--runs", tmp_path, "--set", f"epochs={epochs}", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["folder"].endswith(f"/digits/itaml-best-epochs={epochs}-seed0")
+
+
 def test_ctrl_c_saves_and_resume_ends_in_the_same_bits(tmp_path: Path) -> None:
     words = ["run", "digits", "--set", "epochs=12", "--checkpoint-seconds", "600"]
     command = [sys.executable, "-m", "itaml", *words, "--threads", "1"]

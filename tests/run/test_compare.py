@@ -71,7 +71,7 @@ def test_nothing_to_compare_is_refused(tmp_path: Path) -> None:
         _plan(tmp_path)
 
 
-def test_a_plan_keeps_what_is_finished_and_refuses_other_settings_alone(tmp_path: Path) -> None:
+def test_a_plan_keeps_what_is_finished_and_runs_other_settings_in_folders_of_their_own(tmp_path: Path) -> None:
     first, second, third = _plan(tmp_path, "replay", "finetune", seeds=(0, 0, 1))[:3]
     for job in (first, second):
         job.folder.mkdir(parents=True)
@@ -80,9 +80,20 @@ def test_a_plan_keeps_what_is_finished_and_refuses_other_settings_alone(tmp_path
     again = _plan(tmp_path, "replay", "finetune", seeds=(0, 1))
     assert [job.state for job in again] == [KEPT, WAITING, WAITING, WAITING]
     other = _plan(tmp_path, "replay", seeds=(0, 1, 2), overrides={"lr": 0.5})
-    assert [job.state for job in other] == [FAILED, FAILED, WAITING]
-    assert "other settings (settings.lr)" in other[0].error
+    assert [job.state for job in other] == [WAITING, WAITING, WAITING]
+    assert len({job.folder for job in (*again, *other)}) == 7
     assert third.folder != second.folder
+
+
+def test_a_plan_refuses_a_folder_that_was_started_with_other_settings(tmp_path: Path) -> None:
+    (job,) = _plan(tmp_path, "replay")
+    changed = job.config.model_dump(mode="json")
+    changed["settings"]["lr"] = 0.5
+    job.folder.mkdir(parents=True)
+    (job.folder / "config.json").write_text(json.dumps(changed), encoding="utf-8")
+    (again,) = _plan(tmp_path, "replay")
+    assert again.state == FAILED
+    assert "other settings (settings.lr)" in again.error
 
 
 def test_a_failing_run_takes_no_other_with_it(tmp_path: Path) -> None:

@@ -71,10 +71,18 @@ def _run(arguments: list[str] | None) -> int:
     except OSError as error:  # a full or read-only disk, a folder that may not be entered
         return _fail(str(error), 1)
     except Exception as error:
-        if hasattr(error, "format_message"):  # a wrong word on the command line
-            return _fail(error.format_message(), getattr(error, "exit_code", 2))
+        if hasattr(error, "format_message"):  # typer's own errors
+            return _usage(error, error.format_message())
         raise
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception, message: str) -> int:
+    """Report wrong arguments in one line; a group without a command prints its help as it is."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # its class is private to typer
+        print(message)
+        return 0
+    return _fail(message, getattr(error, "exit_code", 2))
 
 
 def _fail(message: str, code: int) -> int:

@@ -39,11 +39,17 @@ def command(
 
 
 def _piped(tail: EventTail, state: RunState, *, every: float, once: bool) -> None:
+    """Print one line per event; with `once`, the present state alone."""
+    if once:
+        for event in tail.read():
+            state.take(event)
+        print("\n".join(view(state)))
+        return
     while True:
         for event in tail.read():
             state.take(event)
             print(status(state), flush=True)
-        if state.done or once:
+        if state.done:
             return
         time.sleep(every)
 
@@ -57,10 +63,16 @@ def _live(tail: EventTail, state: RunState, *, every: float, once: bool) -> None
         while True:
             for event in tail.read():
                 state.take(event)
-            live.update(Text("\n".join([status(state), "", *chart(state), "", *losses(state)])), refresh=True)
+            live.update(Text("\n".join(view(state))), refresh=True)
             if state.done or once:
                 return
             time.sleep(every)
+
+
+def view(state: RunState) -> list[str]:
+    """Return the whole view: status, chart and losses, with an empty line between those that there are."""
+    parts = [part for part in ([status(state)], chart(state), losses(state)) if part]
+    return [line for index, part in enumerate(parts) for line in ([""] * bool(index) + part)]
 
 
 def status(state: RunState) -> str:

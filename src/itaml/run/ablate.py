@@ -19,7 +19,7 @@ from itaml.errors import DataError, ItamlError, UnknownNameError, UsageError
 from itaml.learners import LEARNERS
 from itaml.learners.base import SgdLearner
 from itaml.run.build import make_learner, make_stream
-from itaml.run.config import RunConfig, resolve, variant_folder
+from itaml.run.config import RunConfig, default_folder, resolve
 from itaml.run.knobs import CONTINUUM, KNOBS, Knob, default_values, find_knob, is_number, share_of_memory, word
 from itaml.run.pool import WAITING, Job, prepare
 
@@ -79,7 +79,7 @@ class _Recipe:
 
     def jobs(self, configs: tuple[RunConfig, ...], words: str = "") -> tuple[Job, ...]:
         """Return the run of each configuration."""
-        return tuple(prepare(one, variant_folder(one, self.runs), force=self.force, variant=words) for one in configs)
+        return tuple(prepare(one, default_folder(one, self.runs), force=self.force, variant=words) for one in configs)
 
 
 def plan(

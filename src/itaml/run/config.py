@@ -99,28 +99,31 @@ def _settings(
 
 
 def default_folder(config: RunConfig, root: Path) -> Path:
-    """Return where a run is kept unless the user says otherwise."""
-    place = config.benchmark.replace(":", "-").replace("/", "_").strip("._-")
-    return root / place / f"{config.method}-{config.preset}-seed{config.seed}"
+    """Return where a run is kept unless the user says otherwise: a folder whose name says what differs from its preset.
 
-
-def variant_folder(config: RunConfig, root: Path) -> Path:
-    """Return where a run with other settings than its preset's is kept: a folder whose name says what differs.
-
-    A run that is as its preset is has the folder that it always has.
+    Two runs that differ in any field have different folders; the unchanged preset has the shortest name.
     """
+    place = config.benchmark.replace(":", "-").replace("/", "_").strip("._-")
     plain = resolve(config.benchmark, method=config.method, preset=config.preset, seed=config.seed)
-    words = []
-    for part, prefix in (("settings", ""), ("seeds", "seeds.")):
-        before, after = (one.model_dump(mode="json")[part] for one in (plain, config))
-        words += [f"{prefix}{key}={word(after.get(key))}" for key in differences(before, after)]
-    folder = default_folder(config, root)
-    if not words:
-        return folder
-    joined = re.sub(r"[^A-Za-z0-9_.,=+-]+", "", ",".join(words))
-    if len(joined) > LONGEST:
-        joined = f"{joined[:LONGEST]}-{hashlib.sha256(','.join(words).encode()).hexdigest()[:8]}"
-    return folder.with_name(f"{config.method}-{config.preset}-{joined}-seed{config.seed}")
+    before, after = (one.model_dump(mode="json") for one in (plain, config))
+    names = sorted(differences(before, after), key=lambda name: not name.startswith("settings."))  # a method's own first
+    changed = ",".join(f"{_short(name)}={word(_field(after, name))}" for name in names)
+    name = re.sub(r"[^A-Za-z0-9_.,=+-]+", "", changed)
+    if name != changed or len(name) > LONGEST:
+        name = f"{name[:LONGEST]}-{hashlib.sha256(changed.encode()).hexdigest()[:8]}"
+    return root / place / "-".join(filter(None, [config.method, config.preset, name, f"seed{config.seed}"]))
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("settings.").removeprefix("compute.")
+
+
+def _field(dumped: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a dotted name in a dumped configuration."""
+    value: Any = dumped
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def completed(saved: Mapping[str, Any]) -> dict[str, Any]:

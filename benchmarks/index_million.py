@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 
 from itaml.data.benchmarks import LoadOptions, benchmark, build_stream
-from itaml.data.files import bad_images
+from itaml.data.files import FilePixels
 from itaml.data.loader import iterate
 
 PICTURES = 8
@@ -48,7 +48,8 @@ def measure(root: Path, *, tasks: int, image_size: int, batch_size: int) -> dict
     classes = len(list((root / "tree").iterdir()))
     stream = build_stream(setting, options, split=[classes // tasks] * tasks)
     indexed = time.perf_counter()
-    task = stream[0]
+    task, pixels = stream[0], stream.dataset.train.pixels
+    assert isinstance(pixels, FilePixels)
     batches = iterate(task.train, torch.arange(len(task.train)), batch_size=batch_size)
     images, _ = next(batches)
     first = time.perf_counter()
@@ -58,7 +59,7 @@ def measure(root: Path, *, tasks: int, image_size: int, batch_size: int) -> dict
         "files": len(stream.dataset.train) + len(stream.dataset.test),
         "classes": classes,
         "first_task_images": count,
-        "unreadable": bad_images(task.train).count,
+        "unreadable": pixels.bad.count,
         "index_seconds": round(indexed - started, 3),
         "seconds_to_first_batch": round(first - started, 3),
         "images_per_second": round(count / (done - indexed), 1),

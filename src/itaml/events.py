@@ -53,7 +53,7 @@ class BatchDone(Event):
 
 @dataclass(frozen=True)
 class EpochDone(Event):
-    """An epoch is over; `epoch` counts from 1."""
+    """An epoch is over; `epoch` counts from 1 within the task, `step` from 1 within the run (0 outside a run)."""
 
     task: int
     epoch: int
@@ -62,6 +62,7 @@ class EpochDone(Event):
     images: int
     seconds: float
     lr: float
+    step: int = 0
 
 
 @dataclass(frozen=True)

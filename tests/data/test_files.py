@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from itaml.data.decode import BadImageError
-from itaml.data.files import LISTED, BadImages, FileIndex, FilePixels, bad_images, list_pictures
+from itaml.data.files import LISTED, BadImages, FileIndex, FilePixels, list_pictures
 from itaml.data.images import ImageSet, join
 from itaml.errors import DataError
 
@@ -83,21 +83,19 @@ def test_bad_pictures_are_skipped_and_noted_once(tmp_path: Path, workers: int) -
         read, labels = images.load()
         assert labels.tolist() == [100, 102, 103, *range(105, 130)]
         assert read[:, 0, 0, 0].tolist() == [0, 2, 3, *range(5, 30)]
-    report = bad_images(images)
-    assert report.count == 2
-    assert sorted(report.entries) == [
+    assert pixels.bad.count == 2
+    assert sorted(pixels.bad.entries) == [
         (str(tmp_path / "001.png"), "not a picture in a known format"),
         (str(tmp_path / "004.png"), "not a picture in a known format"),
     ]
 
 
-def test_joined_sets_report_all_their_bad_pictures(tmp_path: Path) -> None:
+def test_each_part_of_a_joined_set_notes_its_bad_images(tmp_path: Path) -> None:
     first, second = store(tmp_path / "a", [None, 1]), store(tmp_path / "b", [None, None])
     sets = [ImageSet(pixels, torch.zeros(2, dtype=torch.int64), torch.arange(2)) for pixels in (first, second)]
     both = join(sets)
     assert len(both.load()[1]) == 1
-    assert bad_images(both).count == 3
-    assert bad_images(ImageSet.from_arrays(torch.zeros(1, 1, 2, 2), [0])).count == 0
+    assert (first.bad.count, second.bad.count) == (1, 2)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

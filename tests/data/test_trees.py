@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from itaml.data.benchmarks import LoadOptions, benchmark, build_stream
-from itaml.data.files import bad_images
+from itaml.data.files import FilePixels
 from itaml.data.images import ImageSet
 from itaml.data.sources import celeb, folder, imagenet, tiny_imagenet
 from itaml.data.sources.tree import readable_names
@@ -26,6 +26,12 @@ def values(images: ImageSet) -> list[tuple[int, int]]:
     """Return (label, pixel value) of every picture."""
     pixels, labels = images.load()
     return list(zip(labels.tolist(), pixels[:, 0, 0, 0].tolist(), strict=True))
+
+
+def noted(images: ImageSet) -> list[tuple[str, str]]:
+    """Return the unreadable files that a set has noted, with the reasons."""
+    assert isinstance(images.pixels, FilePixels)
+    return images.pixels.bad.entries
 
 
 def test_train_and_test_folders_are_used(tmp_path: Path) -> None:
@@ -70,7 +76,7 @@ def test_an_empty_class_folder_is_left_out_and_noted_or_refused(tmp_path: Path) 
     dataset = folder.load(LoadOptions(root=tmp_path))
     assert dataset.class_names == ("a", "c")
     assert values(dataset.train) == [(0, 1), (1, 3)]
-    assert bad_images(dataset.train).entries == [(str(tmp_path / "b"), "no pictures of this class")]
+    assert noted(dataset.train) == [(str(tmp_path / "b"), "no pictures of this class")]
     with pytest.raises(DataError, match=r"cannot use .*/b: no pictures"):
         folder.load(LoadOptions(root=tmp_path, on_bad_image="fail"))
 
@@ -82,7 +88,7 @@ def test_bad_pictures_are_skipped_or_refused_as_the_options_say(tmp_path: Path) 
     (tmp_path / "train" / "a" / "2.png").write_bytes(b"")
     dataset = folder.load(LoadOptions(root=tmp_path))
     assert values(dataset.train) == [(0, 0), (0, 1), (0, 3)]
-    assert bad_images(dataset.train).entries == [(str(tmp_path / "train/a/2.png"), "the file is empty")]
+    assert noted(dataset.train) == [(str(tmp_path / "train/a/2.png"), "the file is empty")]
     with pytest.raises(DataError, match=r"2\.png: the file is empty"):
         folder.load(LoadOptions(root=tmp_path, on_bad_image="fail")).train.load()
 

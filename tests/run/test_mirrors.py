@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from itaml.errors import MissingExtraError, UnknownNameError
+from itaml.errors import InterruptedRunError, MissingExtraError, UnknownNameError
 from itaml.events import BatchDone, EpochDone, Event, RunDone, RunStarted, TaskDone, TaskStarted
 from itaml.run.config import RunConfig, resolve
+from itaml.run.experiment import run_experiment
 from itaml.run.mirrors import mirrors, scalars
+from run_support import short
 
 ROW: dict[str, Any] = {
     "continuum": {"1": {"class": 0.8, "task": 0.9}, "20": {"class": 0.95, "task": None}},
@@ -26,10 +28,10 @@ EVENTS: list[Event] = [
     RunStarted("digits", "itaml", "best", 0, 2, resumed=False),
     TaskStarted(0, ("a",), 10, 0, 2),
     BatchDone(0, 0, 2, 5, 10, 0.1),
-    EpochDone(task=0, epoch=1, epochs=2, loss=0.5, images=10, seconds=0.5, lr=0.1),
-    EpochDone(task=0, epoch=2, epochs=2, loss=0.25, images=10, seconds=0.5, lr=0.1),
+    EpochDone(task=0, epoch=1, epochs=2, loss=0.5, images=10, seconds=0.5, lr=0.1, step=1),
+    EpochDone(task=0, epoch=2, epochs=2, loss=0.25, images=10, seconds=0.5, lr=0.1, step=2),
     TaskDone(0, ROW),
-    EpochDone(task=1, epoch=1, epochs=2, loss=0.75, images=10, seconds=0.5, lr=0.1),
+    EpochDone(task=1, epoch=1, epochs=1, loss=0.75, images=10, seconds=0.5, lr=0.1, step=3),
     RunDone(FINAL),
 ]
 LOSSES = [(1, 0.5), (2, 0.25), (3, 0.75)]
@@ -118,3 +120,32 @@ def test_a_missing_package_names_its_extra(
 def test_a_mirror_that_does_not_exist_is_refused(tmp_path: Path, config: RunConfig) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'tensorboard'"), mirrors(["tensorbord"], config, tmp_path):
         pass
+
+
+def steps_of(folder: Path) -> list[int]:
+    with (folder / "metrics.csv").open(encoding="utf-8") as file:
+        return [int(row["step"]) for row in csv.DictReader(file) if row["name"] == "train/loss"]
+
+
+def logged_run(config: RunConfig, folder: Path, **options: Any) -> None:
+    with mirrors(["csv"], config, folder) as opened:
+        run_experiment(config, folder, listeners=opened, **options)
+
+
+@pytest.mark.usefixtures("small_benchmarks")
+def test_steps_count_epochs_when_the_first_task_has_more_of_them(tmp_path: Path) -> None:
+    logged_run(short(first_epochs=5, epochs=2), tmp_path)
+    assert steps_of(tmp_path) == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.usefixtures("small_benchmarks")
+@pytest.mark.parametrize("last", [3, 5, 6])
+def test_steps_go_on_where_a_run_was_interrupted(tmp_path: Path, last: int) -> None:
+    config = short(first_epochs=5, epochs=2)
+    seen: list[Event] = []
+    with pytest.raises(InterruptedRunError):
+        logged_run(config, tmp_path, stop=lambda: steps_of(tmp_path)[-1:] == [last])
+    with mirrors(["csv"], config, tmp_path) as opened:
+        run_experiment(config, tmp_path, listeners=[*opened, seen.append], resume=True)
+    assert steps_of(tmp_path) == [1, 2, 3, 4, 5, 6, 7]
+    assert [event.step for event in seen if isinstance(event, EpochDone)] == list(range(last + 1, 8))

@@ -60,7 +60,6 @@ class LearningProgress:
     Args:
         tasks: how many tasks there are; 1 for a single learn.
         live: draw a bar that moves; otherwise one line an epoch, at most one every few seconds.
-        stream: where plain lines go.
     """
 
     EVERY = 5.0  # seconds between plain lines

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from itaml.data.decode import EXTENSIONS, MAX_PIXELS, BadImageError, decode
-from itaml.data.images import ImageSet, JoinedPixels, PixelStore, Shape
+from itaml.data.images import Shape
 
 logger = logging.getLogger(__name__)
 
@@ -146,15 +146,6 @@ class FilePixels:
         return True
 
 
-def bad_images(images: ImageSet) -> BadImages:
-    """Return what could not be read so far of the files behind a set."""
-    total = BadImages()
-    for bad in {id(bad): bad for bad in _reports(images.pixels)}.values():
-        total.count += bad.count
-        total.entries.extend(bad.entries[: LISTED - len(total.entries)])
-    return total
-
-
 def list_pictures(folder: str) -> list[str]:
     """Return the pictures below a folder as sorted names relative to it; hidden ones and linked folders are left out.
 
@@ -178,12 +169,6 @@ def list_pictures(folder: str) -> list[str]:
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _reports(pixels: PixelStore) -> list[BadImages]:
-    if isinstance(pixels, JoinedPixels):
-        return [bad for part in pixels.parts for bad in _reports(part)]
-    return [pixels.bad] if isinstance(pixels, FilePixels) else []
 
 
 @lru_cache(maxsize=4)

@@ -23,6 +23,7 @@ from itaml import seeding
 from itaml.data.continuum import continuum_ids
 from itaml.data.images import ClassId
 from itaml.data.stream import TaskStream
+from itaml.errors import DataError
 from itaml.inference.task import predict_tasks
 from itaml.learners.contract import Learner, Scoring
 from itaml.metrics.scores import accuracy, confusion, group_accuracy
@@ -69,6 +70,9 @@ def evaluate(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[in
         seen: how many tasks the learner has learned.
         ps: sizes of continua.
         seed: decides which samples form a continuum; the same for every learner.
+
+    Raises:
+        DataError: a task has no test image that can be read.
     """
     if not isinstance(learner, Scoring):
         return _by_prediction(learner, stream, seen=seen, ps=ps, seed=seed)
@@ -93,9 +97,9 @@ def evaluate(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[in
 
 def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
     """Walk once through the test images, task by task."""
-    parts = []
+    parts: list[tuple[Tensor, ...]] = []
     for task in range(seen):
-        columns = learner.table.columns(task)
+        columns, before = learner.table.columns(task), len(parts)
         for images, labels in stream.test(task).batches(BATCH):
             if not len(labels):
                 continue
@@ -111,12 +115,17 @@ def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
                     scores.argmax(1) == targets,
                 )
             )
+        if len(parts) == before:
+            raise _untested(stream, task)
     return _Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
     """Evaluate a learner that can only `predict`."""
     sets = [stream.test(task).load() for task in range(seen)]
+    for task, part in enumerate(sets):
+        if not len(part[1]):
+            raise _untested(stream, task)
     images, labels = (torch.cat(part) for part in zip(*sets, strict=True))
     tasks = torch.repeat_interleave(torch.arange(seen), torch.tensor([len(part[1]) for part in sets]))
     at, by_class = {}, {}
@@ -134,6 +143,11 @@ def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Seque
         )
         by_class = _by_class(hits, labels)
     return Evaluation({p: at[p] for p in ps}, None, None, by_class, None)
+
+
+def _untested(stream: TaskStream, task: int) -> DataError:
+    names = ", ".join(stream.class_names[class_id] for class_id in stream.splits[task])
+    return DataError(f"task {task} ({names}) has no test image that can be read")
 
 
 def _continua(tasks: Tensor, p: int, seed: int) -> Tensor:

@@ -64,7 +64,7 @@ class _Recipe:
     method: str
     preset: str
     seeds: tuple[int, ...]
-    runs: Path
+    runs: Path | str
     overrides: dict[str, Any]
     force: bool
     rest: dict[str, Any]
@@ -90,7 +90,7 @@ def plan(
     method: str,
     preset: str,
     seeds: Sequence[int],
-    runs: Path,
+    runs: Path | str,
     overrides: Mapping[str, Any] | None = None,
     force: bool = False,
     **rest: Any,
@@ -133,7 +133,7 @@ def plan(
     return _some_left(made)
 
 
-def check(plan: Plan, *, data_root: Path | None = None) -> Plan:
+def check(plan: Plan, *, data_root: Path | str | None = None) -> Plan:
     """Build every learner that is to be trained yet, so that what is impossible is refused before any training.
 
     Returns:

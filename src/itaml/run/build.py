@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from itaml.config import build
+from itaml.config import Compute, Seeds, build
 from itaml.data.benchmarks import benchmark, build_stream
+from itaml.data.images import ClassId, Shape
+from itaml.data.readable import unreadable_classes
 from itaml.data.root import data_root as find_root
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError, SettingsError
@@ -16,8 +19,10 @@ from itaml.learners.contract import Learner
 from itaml.models.classifier import build_classifier
 from itaml.run.config import RunConfig
 
+MOST_NAMES = 10  # classes named in an error
 
-def make_stream(config: RunConfig, *, data_root: Path | None = None) -> TaskStream:
+
+def make_stream(config: RunConfig, *, data_root: Path | str | None = None) -> TaskStream:
     """Read the data and divide it into tasks, as the configuration says (see `build_stream` for errors)."""
     stream = build_stream(
         benchmark(config.benchmark),
@@ -26,12 +31,33 @@ def make_stream(config: RunConfig, *, data_root: Path | None = None) -> TaskStre
         order_seed=config.seeds.order,
     )
     if config.validation:
-        return stream.held_out(config.validation, seed=config.seed)
-    for index, classes in enumerate(stream.splits):
-        if not len(stream.test(index)):
-            names = ", ".join(stream.class_names[c] for c in classes)
-            raise DataError(f"task {index} ({names}) has no test images; --validation tests on training images instead")
+        stream = stream.held_out(config.validation, seed=config.seed)
+    check_readable(stream)
     return stream
+
+
+def check_readable(stream: TaskStream) -> None:
+    """Refuse a stream that cannot be learned or evaluated because of missing or unreadable images.
+
+    Raises:
+        DataError: a class has no readable training image, or a task no readable test image; the classes are named.
+    """
+    classes = [class_id for split in stream.splits for class_id in split]
+    missing = unreadable_classes(stream.dataset.train, classes)
+    if missing:
+        raise DataError(f"no training image can be read of {_names(stream, missing)}: mend or remove these classes")
+    untested = set(unreadable_classes(stream.dataset.test, classes))
+    for index, split in enumerate(stream.splits):
+        if untested.issuperset(split):
+            what = "no test image that can be read" if len(stream.test(index)) else "no test images"
+            raise DataError(
+                f"task {index} ({_names(stream, split)}) has {what}; --validation tests on training images instead"
+            )
+
+
+def _names(stream: TaskStream, classes: Sequence[ClassId]) -> str:
+    names = ", ".join(stream.class_names[class_id] for class_id in classes[:MOST_NAMES])
+    return names if len(classes) <= MOST_NAMES else f"{names} and {len(classes) - MOST_NAMES} more classes"
 
 
 def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
@@ -45,15 +71,39 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
     if values.get("horizon") == "stream":
         values["horizon"] = len(stream)
     settings = build(kind.Settings, values)
-    classes = sum(map(len, stream.splits))
-    if getattr(kind, "uses_memory", False) and settings.memory and settings.room < classes:
-        part = "" if settings.room == settings.memory else f", of which a part has {settings.room},"
-        raise SettingsError(
-            f"a memory of {settings.memory} pictures{part} is smaller than the {classes} classes to remember"
-        )
-    model = build_classifier(settings.backbone, shape=stream.shape, seed=config.seeds.init)
-    learner: Learner = kind(model, settings=settings, seeds=config.seeds, compute=config.compute)
+    if getattr(kind, "uses_memory", False):
+        _check_memory(settings, classes=sum(map(len, stream.splits)))
+    learner = learner_from_settings(kind, settings, shape=stream.shape, seeds=config.seeds, compute=config.compute)
     if isinstance(learner, SgdLearner):
         for index, task_classes in enumerate(stream.splits):
             learner.check_classes(index, task_classes)
     return learner
+
+
+def learner_from_settings(kind: Any, settings: Any, *, shape: Shape, seeds: Seeds, compute: Compute) -> Learner:
+    """Make a learner: by its own `from_settings` if it has one, else around a classifier with the settings' backbone.
+
+    Raises:
+        SettingsError: the learner has no `from_settings` and its settings name no backbone.
+    """
+    learner: Learner
+    if getattr(kind, "from_settings", None):
+        learner = kind.from_settings(settings, shape=shape, seeds=seeds, compute=compute)
+        return learner
+    if not hasattr(settings, "backbone"):
+        raise SettingsError(
+            f"{kind.__name__} has no setting backbone: it needs a classmethod "
+            "from_settings(settings, *, shape, seeds, compute) that makes a learner"
+        )
+    model = build_classifier(settings.backbone, shape=shape, seed=seeds.init)
+    learner = kind(model, settings=settings, seeds=seeds, compute=compute)
+    return learner
+
+
+def _check_memory(settings: Any, *, classes: int) -> None:
+    """Refuse a memory that cannot hold an exemplar of every class."""
+    if settings.memory and settings.room < classes:
+        part = "" if settings.room == settings.memory else f", of which a part has {settings.room},"
+        raise SettingsError(
+            f"a memory of {settings.memory} pictures{part} is smaller than the {classes} classes to remember"
+        )

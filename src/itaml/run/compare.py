@@ -54,7 +54,7 @@ def plan(
     methods: Sequence[str],
     presets: Sequence[str],
     seeds: Sequence[int],
-    runs: Path,
+    runs: Path | str,
     overrides: Mapping[str, Any] | None = None,
     force: bool = False,
     **rest: Any,

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from itaml.config import DEFAULT_PRESET, Compute, Seeds, Settings, build, load_preset
 from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
-from itaml.errors import ItamlError
+from itaml.errors import ItamlError, SettingsError
 from itaml.learners import LEARNERS
 from itaml.models import MODELS
 from itaml.run.knobs import word
@@ -30,11 +30,20 @@ class RunConfig(Settings):
     seeds: Seeds
     split: tuple[int, ...] | None = None  # classes a task; None is the benchmark's own division
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of training data to evaluate on, instead of test data
-    p: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (1, 20)
+    p: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (
+        1,
+        20,
+    )  # sizes of continua; always with 1
     image_size: Annotated[int, Field(ge=4)] | None = None  # side of pictures decoded from files
     on_bad_image: Literal["skip", "fail"] = "skip"
     compute: Compute = Compute()
     settings: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("p")
+    @classmethod
+    def _with_single_samples(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Sort the sizes of continua and add 1, at which forgetting and the accuracy matrix are defined."""
+        return tuple(sorted({1, *sizes}))
 
     def load_options(self, data_root: Path) -> LoadOptions:
         """Return how to read the data, from a given root."""
@@ -58,15 +67,16 @@ def resolve(
         preset: one of the method's presets.
         seed: root of all seeds.
         overrides: settings of the method; `seeds.<name>` sets one seed.
-        rest: other fields of `RunConfig`.
+        rest: other fields of `RunConfig`; `p`, the sizes of continua to evaluate, always gets 1 as well.
 
     Raises:
         UnknownNameError: a name that does not exist; the message offers the nearest.
         SettingsError: a value that is not possible.
     """
     chosen = benchmark(benchmark_name)
-    kind = LEARNERS.load(method).Settings
-    values, seed_values = _settings(chosen, method, preset, overrides or {}, kind)
+    learner = LEARNERS.load(method)
+    kind = learner.Settings
+    values, seed_values = _settings(chosen, method, preset, overrides or {}, learner)
     settings = build(kind, values)
     if "backbone" in kind.model_fields:
         MODELS.entry(settings.backbone)
@@ -88,17 +98,20 @@ def resolve(
 
 
 def _settings(
-    chosen: Benchmark, method: str, preset: str, overrides: Mapping[str, Any], kind: type[Settings]
+    chosen: Benchmark, method: str, preset: str, overrides: Mapping[str, Any], learner: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    values = {"memory": chosen.memory, "backbone": chosen.model}
-    values = {key: value for key, value in values.items() if key in kind.model_fields}
+    remembers = getattr(learner, "uses_memory", True)
+    if not remembers and overrides.get("memory"):
+        raise SettingsError(f"{method} keeps no exemplars: memory must be 0 or left out, not {overrides['memory']!r}")
+    values: dict[str, Any] = {"memory": chosen.memory if remembers else 0, "backbone": chosen.model}
+    values = {key: value for key, value in values.items() if key in learner.Settings.model_fields}
     values |= load_preset(method, preset, benchmark=chosen.name)
     seeds = {key.removeprefix("seeds."): value for key, value in overrides.items() if key.startswith("seeds.")}
     values |= {key: value for key, value in overrides.items() if not key.startswith("seeds.")}
     return values, seeds
 
 
-def default_folder(config: RunConfig, root: Path) -> Path:
+def default_folder(config: RunConfig, root: Path | str) -> Path:
     """Return where a run is kept unless the user says otherwise: a folder whose name says what differs from its preset.
 
     Two runs that differ in any field have different folders; the unchanged preset has the shortest name.
@@ -106,12 +119,14 @@ def default_folder(config: RunConfig, root: Path) -> Path:
     place = config.benchmark.replace(":", "-").replace("/", "_").strip("._-")
     plain = resolve(config.benchmark, method=config.method, preset=config.preset, seed=config.seed)
     before, after = (one.model_dump(mode="json") for one in (plain, config))
-    names = sorted(differences(before, after), key=lambda name: not name.startswith("settings."))  # a method's own first
+    names = sorted(
+        differences(before, after), key=lambda name: not name.startswith("settings.")
+    )  # a method's own first
     changed = ",".join(f"{_short(name)}={word(_field(after, name))}" for name in names)
     name = re.sub(r"[^A-Za-z0-9_.,=+-]+", "", changed)
     if name != changed or len(name) > LONGEST:
         name = f"{name[:LONGEST]}-{hashlib.sha256(changed.encode()).hexdigest()[:8]}"
-    return root / place / "-".join(filter(None, [config.method, config.preset, name, f"seed{config.seed}"]))
+    return Path(root) / place / "-".join(filter(None, [config.method, config.preset, name, f"seed{config.seed}"]))
 
 
 def _short(name: str) -> str:

@@ -12,8 +12,8 @@ from itaml.events import BatchDone, Event
 class EventLog:
     """A listener that appends every event but `BatchDone` to a file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
 
     def __call__(self, event: Event) -> None:
         """Append the event."""

@@ -28,9 +28,9 @@ Result = dict[str, Any]
 
 def run_experiment(
     config: RunConfig,
-    folder: Path,
+    folder: Path | str,
     *,
-    data_root: Path | None = None,
+    data_root: Path | str | None = None,
     resume: bool = False,
     force: bool = False,
     listeners: Sequence[Listener] = (),
@@ -54,6 +54,7 @@ def run_experiment(
         CheckpointError: what is there cannot be resumed, because it is damaged or of another configuration.
         InterruptedRunError: `stop` said yes.
     """
+    folder = Path(folder)
     finished = inspect_folder(config, folder, resume=resume, force=force)
     if finished is not None:
         return finished
@@ -76,13 +77,14 @@ def run_experiment(
     return run.go()
 
 
-def inspect_folder(config: RunConfig, folder: Path, *, resume: bool, force: bool) -> Result | None:
+def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force: bool) -> Result | None:
     """Check that a run may use a folder, without changing it; return the result of a finished run that is resumed.
 
     Raises:
         RunExistsError: see `run_experiment`.
         CheckpointError: see `run_experiment`.
     """
+    folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise RunExistsError(f"{folder} is a file, not a run's folder; choose another with --out")
     occupied = folder.exists() and any(folder.iterdir())
@@ -134,7 +136,8 @@ class _Run:
         self.listeners: list[Listener] = [EventLog(folder / EVENTS), *listeners]
         self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
         self.rows: list[dict[str, Any]] = []
-        self.spent = 0.0
+        self.epochs = 0  # of the task under way
+        self.spent = 0.0  # seconds on the task under way
         self.saved_at = time.monotonic()
         if hasattr(learner, "listen"):
             learner.listen = self.on_event
@@ -150,8 +153,8 @@ class _Run:
             index = len(self.rows)
             self.learner.learn(replace(task, index=index))
             evaluation = evaluate(self.learner, self.stream, seen=index + 1, ps=c.p, seed=c.seeds.continua)
-            self.rows.append(task_row(index, self.stream, evaluation, seconds=self.spent))
-            self.spent = 0.0
+            self.rows.append(task_row(index, self.stream, evaluation, epochs=self.epochs, seconds=self.spent))
+            self.epochs, self.spent = 0, 0.0
             self.save()
             self.tell(TaskDone(index, self.rows[-1]))
             if self.stop() and len(self.rows) < len(self.stream):
@@ -168,9 +171,12 @@ class _Run:
         """Pass a learner's event on, with class names, and save after an epoch if it is time."""
         if isinstance(event, TaskStarted):
             event = replace(event, classes=tuple(self.stream.class_names[int(c)] for c in event.classes))
+        if isinstance(event, EpochDone):
+            event = replace(event, step=self.epochs_before(event) + event.epoch)
         self.tell(event)
         if not isinstance(event, EpochDone):
             return
+        self.epochs = event.epoch
         self.spent += event.seconds
         stopping = self.stop()
         if stopping or time.monotonic() - self.saved_at >= self.checkpoint_seconds:
@@ -179,15 +185,19 @@ class _Run:
             where = f"task {event.task + 1} of {len(self.stream)}, epoch {event.epoch} of {event.epochs}"
             raise InterruptedRunError(f"stopped after {where}")
 
+    def epochs_before(self, event: EpochDone) -> int:
+        """Return how many epochs the finished tasks had; rows of old checkpoints do not say, and count as this task."""
+        return sum(row.get("epochs", event.epochs) for row in self.rows)
+
     def tell(self, event: Event) -> None:
         for listener in self.listeners:
             listener(event)
 
     def save(self) -> None:
-        state = {"rows": self.rows, "spent": self.spent, "learner": self.learner.state_dict()}
+        state = {"rows": self.rows, "epochs": self.epochs, "spent": self.spent, "learner": self.learner.state_dict()}
         save_state(self.folder / CHECKPOINT, state, kind=KIND)
         self.saved_at = time.monotonic()
 
     def restore(self, state: State) -> None:
-        self.rows, self.spent = state["rows"], state["spent"]
+        self.rows, self.epochs, self.spent = state["rows"], state.get("epochs", 0), state["spent"]
         self.learner.load_state_dict(state["learner"])

@@ -17,8 +17,8 @@ class EventTail:
     was deleted and begun again is read from its start.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
         self._place = 0
         self._inode: int | None = None
         self.restarted = False
@@ -119,6 +119,6 @@ class RunState:
             self.final = dict(event["final"])
 
 
-def follow(folder: Path) -> tuple[EventTail, RunState]:
+def follow(folder: Path | str) -> tuple[EventTail, RunState]:
     """Return what is needed to follow the run in a folder."""
-    return EventTail(folder / "events.jsonl"), RunState()
+    return EventTail(Path(folder) / "events.jsonl"), RunState()

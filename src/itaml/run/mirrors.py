@@ -26,9 +26,9 @@ Scalar = tuple[str, float, int]  # name, value, step
 def scalars(event: Event) -> list[Scalar]:
     """Return the numbers of an event: training by epochs since the run began, accuracies by tasks learned."""
     if isinstance(event, EpochDone):
-        step = event.task * event.epochs + event.epoch
         rate = event.images / event.seconds if event.seconds else 0.0
-        return [("train/loss", event.loss, step), ("train/lr", event.lr, step), ("train/images_per_second", rate, step)]
+        training = {"loss": event.loss, "lr": event.lr, "images_per_second": rate}
+        return [(f"train/{name}", value, event.step) for name, value in training.items()]
     if isinstance(event, TaskDone):
         names = ("task_aware", "no_update", "train_seconds", "peak_memory_mb")
         numbers = _continuum(event.row) | {name: event.row.get(name) for name in names}
@@ -59,8 +59,8 @@ class Mirror(Protocol):
 class CsvMirror:
     """`metrics.csv`: a row a number, in columns time, name, step, value."""
 
-    def __init__(self, config: RunConfig, folder: Path) -> None:
-        self.path = folder / "metrics.csv"
+    def __init__(self, config: RunConfig, folder: Path | str) -> None:
+        self.path = Path(folder) / "metrics.csv"
 
     def __call__(self, event: Event) -> None:
         """Append the event's numbers; a run that starts anew starts the file anew."""
@@ -80,9 +80,9 @@ class CsvMirror:
 class TensorBoardMirror:
     """`tensorboard/` in the run's folder; the extra `tensorboard`."""
 
-    def __init__(self, config: RunConfig, folder: Path) -> None:
+    def __init__(self, config: RunConfig, folder: Path | str) -> None:
         writers = _extra("torch.utils.tensorboard", "tensorboard")
-        self._open: Callable[[], Any] = lambda: writers.SummaryWriter(str(folder / "tensorboard"))
+        self._open: Callable[[], Any] = lambda: writers.SummaryWriter(str(Path(folder) / "tensorboard"))
         self._writer: Any = None  # opened with the first number, when the run's folder is there
 
     def __call__(self, event: Event) -> None:
@@ -101,8 +101,8 @@ class TensorBoardMirror:
 class MlflowMirror:
     """A run of MLflow in the experiment `itaml`, with the settings as parameters; the extra `mlflow`."""
 
-    def __init__(self, config: RunConfig, folder: Path) -> None:
-        mlflow = _extra("mlflow", "mlflow")
+    def __init__(self, config: RunConfig, folder: Path | str) -> None:
+        mlflow, folder = _extra("mlflow", "mlflow"), Path(folder)
         where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlflow.db').absolute()}"
         self._connect: Callable[[], Any] = lambda: mlflow.MlflowClient(tracking_uri=where)
         self._note = folder / "mlflow_run.txt"  # which run of MLflow this is, for when it is resumed
@@ -138,7 +138,7 @@ class MlflowMirror:
         """Nothing is held back."""
 
 
-MIRRORS: dict[str, Callable[[RunConfig, Path], Mirror]] = {
+MIRRORS: dict[str, Callable[[RunConfig, Path | str], Mirror]] = {
     "csv": CsvMirror,
     "tensorboard": TensorBoardMirror,
     "mlflow": MlflowMirror,
@@ -146,7 +146,7 @@ MIRRORS: dict[str, Callable[[RunConfig, Path], Mirror]] = {
 
 
 @contextmanager
-def mirrors(names: list[str], config: RunConfig, folder: Path) -> Iterator[list[Mirror]]:
+def mirrors(names: list[str], config: RunConfig, folder: Path | str) -> Iterator[list[Mirror]]:
     """Open mirrors by name, before anything is run, and close them at the end.
 
     Raises:

@@ -44,9 +44,9 @@ class Job:
         return ", ".join(word for word in words if word)
 
 
-def prepare(config: RunConfig, folder: Path, *, force: bool, variant: str = "") -> Job:
+def prepare(config: RunConfig, folder: Path | str, *, force: bool, variant: str = "") -> Job:
     """Return the job of a run; what became of it is known already if it is finished, or cannot go on."""
-    job = Job(config, folder, variant)
+    job = Job(config, Path(folder), variant)
     try:
         if inspect_folder(config, folder, resume=True, force=force) is not None:
             job.state = KEPT
@@ -68,7 +68,7 @@ class Pool:
         jobs: Sequence[Job],
         *,
         parallel: int,
-        data_root: Path | None = None,
+        data_root: Path | str | None = None,
         force: bool = False,
         checkpoint_seconds: float = 30.0,
         command: Sequence[str] = (sys.executable, "-m", "itaml.run.job"),

@@ -35,12 +35,12 @@ class Remeasure:
     """
 
     def __init__(
-        self, *, data_root: Path | None = None, force: bool = False, tell: Callable[[str], None] = lambda _: None
+        self, *, data_root: Path | str | None = None, force: bool = False, tell: Callable[[str], None] = lambda _: None
     ) -> None:
         self.data_root, self.force, self.tell = data_root, force, tell
         self._stream: TaskStream | None = None
 
-    def __call__(self, run: Path, config: RunConfig, *, sizes: Iterable[int] = (), keep: Path) -> Measures:
+    def __call__(self, run: Path | str, config: RunConfig, *, sizes: Iterable[int] = (), keep: Path | str) -> Measures:
         """Evaluate what a run has learned, under another configuration.
 
         Args:
@@ -52,6 +52,7 @@ class Remeasure:
         Raises:
             CheckpointError: there is no checkpoint, or it is damaged or of another network.
         """
+        run, keep = Path(run), Path(keep)
         ps = sorted({*config.p, *CURVE, *sizes})
         question = {"format": FORMAT, "config": config.model_dump(mode="json"), "checkpoint": _digest(run / CHECKPOINT)}
         known = None if self.force else _known(keep, question, ps)

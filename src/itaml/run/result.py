@@ -13,7 +13,6 @@ import torch
 
 from itaml._version import __version__
 from itaml.data.stream import TaskStream
-from itaml.errors import BoundError
 from itaml.inference.bound import task_accuracy
 from itaml.metrics.evaluate import Evaluation
 from itaml.metrics.scores import average_incremental, forgetting, square
@@ -23,11 +22,12 @@ FORMAT = 1
 CURVE = (1, 2, 5, 10, 20, 50, 100)  # continuum sizes of the final curve
 
 
-def task_row(index: int, stream: TaskStream, evaluation: Evaluation, *, seconds: float) -> dict[str, Any]:
+def task_row(index: int, stream: TaskStream, evaluation: Evaluation, *, epochs: int, seconds: float) -> dict[str, Any]:
     """Return the entry of one task: accuracies on everything seen so far, after learning it."""
     return {
         "index": index,
         "classes": [stream.class_names[c] for c in stream.splits[index]],
+        "epochs": epochs,
         "train_seconds": round(seconds, 3),
         "peak_memory_mb": round(peak_memory_mb(), 1),
         "continuum": continuum(evaluation),
@@ -77,15 +77,8 @@ def curve(last: Evaluation, stream: TaskStream) -> dict[str, dict[str, float | N
     sizes = [len(classes) for classes in stream.splits]
     rows = {}
     for p, at in sorted(last.at.items()):
-        rows[str(p)] = {"class": at.classes, "task": at.tasks, "bound": _predicted(p, single, sizes)}
+        rows[str(p)] = {"class": at.classes, "task": at.tasks, "bound": task_accuracy(p, accuracy=single, sizes=sizes)}
     return rows
-
-
-def _predicted(p: int, single: float, sizes: list[int]) -> float | None:
-    try:
-        return task_accuracy(p, accuracy=single, sizes=sizes)
-    except BoundError:
-        return None
 
 
 def environment() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,12 +14,14 @@ from itaml.config import Compute, Seeds
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Dataset, TaskStream
+from itaml.hardware.probe import Outcome
 from itaml.learners.itaml import ITAML
 from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 
 SHAPE: Shape = (1, 4, 4)
+Force = Callable[[Outcome], None]  # the fixture `forced`
 
 
 def synthetic_stream(

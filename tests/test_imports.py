@@ -16,7 +16,7 @@ import itaml
 
 ROOT = Path(itaml.__file__).parent
 LAYERS = (
-    {"_version", "errors", "seeding", "params", "registry", "config", "events", "storage", "distributed"},
+    {"_version", "errors", "seeding", "params", "registry", "config", "events", "storage", "distributed", "hardware"},
     {"data", "models", "memory"},
     {"meta", "inference"},
     {"learners"},
@@ -178,6 +178,25 @@ after = state()
 print(json.dumps([key for key in before if before[key] != after[key]]))
 """
     assert json.loads(in_fresh_process(code)) == []
+
+
+UNIX_ONLY = ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty")
+
+
+def test_every_module_can_be_imported_where_the_modules_of_unix_are_absent() -> None:
+    """Dependencies are imported before, because theirs is not what is tested."""
+    names = sorted(NAMES - {"itaml.__main__"})
+    code = f"""
+import importlib, sys
+import torch, numpy, scipy.special, sklearn.base, PIL.Image, pydantic, safetensors.torch, typer, rich.console, pooch
+for name in {UNIX_ONLY!r}:
+    sys.modules[name] = None
+for name in {names!r}:
+    importlib.import_module(name)
+from itaml.hardware.machine import peak_memory_mb
+print(peak_memory_mb())
+"""
+    assert in_fresh_process(code).split() == ["None"]
 
 
 def test_public_names_are_there_and_nothing_else_is() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +71,25 @@ def test_seeded_puts_the_global_generator_back_after_an_error() -> None:
     except KeyError:
         pass
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(("used", "devices"), [(False, []), (True, [1])])
+def test_seeded_names_the_devices_whose_generators_it_puts_back(
+    monkeypatch: pytest.MonkeyPatch, used: bool, devices: list[int]
+) -> None:
+    """GPUs that this process has not touched stay so; of several, the current one counts."""
+    named: list[list[int]] = []
+    given_seeds: list[int] = []
+
+    def fork_rng(devices: list[int]) -> nullcontext[None]:
+        named.append(devices)
+        return nullcontext()
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork_rng)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: used)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "manual_seed", given_seeds.append)
+    with seeded(3, "block"):
+        pass
+    assert named == [devices]
+    assert given_seeds == [derive(3, "block")] * len(devices)

@@ -29,8 +29,20 @@ def generator(seed: int, *path: str | int) -> torch.Generator:
 def seeded(seed: int, *path: str | int) -> Iterator[None]:
     """Seed torch's global generator inside the block and put it back afterwards.
 
-    For code that offers no generator argument: layer initialisation and dropout.
+    For code that offers no generator argument: layer initialisation and dropout. Besides the CPU's generator that is
+    the one of the GPU in use; GPUs that this process has not touched are left alone.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(seed, *path))
-        yield
+    value = derive(seed, *path)
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(value)
+        if devices:
+            torch.cuda.manual_seed(value)
+        if mps is not None:
+            torch.mps.manual_seed(value)
+        try:
+            yield
+        finally:
+            if mps is not None:
+                torch.mps.set_rng_state(mps)

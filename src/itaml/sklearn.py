@@ -20,6 +20,7 @@ from torch import Tensor
 from itaml.config import Compute, Seeds, build, load_preset
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
+from itaml.learners.compute import limited_threads, pick_device
 from itaml.learners.itaml import ITAML
 from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
@@ -44,6 +45,9 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: learning rate.
         settings: further settings of the learner, by name.
         device: auto, cpu, cuda or mps.
+        precision: `auto` computes in double precision, so that the prediction for a sample does not depend on the
+            samples beside it (in single precision on mps, which has no double); `fp32` and `bf16` are faster.
+        threads: CPU threads to learn and predict with; torch's own number if None.
         random_state: a number, a generator of numpy, or None for another outcome each time.
 
     Attributes:
@@ -62,6 +66,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: float = 0.1,
         settings: dict[str, Any] | None = None,
         device: str = "cpu",
+        precision: str = "auto",
+        threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.backbone = backbone
@@ -71,6 +77,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.lr = lr
         self.settings = settings
         self.device = device
+        self.precision = precision
+        self.threads = threads
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 (scikit-learn's names)
@@ -134,7 +142,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ids = {label: number for number, label in enumerate(self._labels)}
         labels = torch.tensor([ids[label] for label in y])
         task = Task(len(self.learner_.table), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels))
-        self.learner_.learn(task)
+        with limited_threads(self.threads):
+            self.learner_.learn(task)
         self.classes_ = unique_labels(self.classes_, seen, *([] if classes is None else [np.asarray(classes)]))
         return self
 
@@ -152,9 +161,11 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed = int(self.random_state)
         else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        # double precision, so that a sample's answer does not depend on which samples it is asked with
-        network = build_classifier(settings.backbone, shape=self.shape_, seed=seed).double()
-        compute = build(Compute, {"device": self.device, "precision": "fp32"})
+        network = build_classifier(settings.backbone, shape=self.shape_, seed=seed)
+        compute = build(Compute, {"device": self.device, "precision": self.precision})
+        if compute.precision == "auto":
+            compute = compute.model_copy(update={"precision": "fp32"})
+            network = network if pick_device(compute).type == "mps" else network.double()
         return ITAML(network, settings=settings, seeds=Seeds.of(seed), compute=compute)
 
     def _decide(self, X: Any) -> tuple[tuple[int, ...], Tensor, Tensor]:  # noqa: N803
@@ -163,8 +174,9 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if tuple(images.shape[1:]) != self.shape_:
             raise ValueError(f"samples of shape {tuple(images.shape[1:])}, but the model learned {self.shape_}")
         learner = self.learner_
-        scores = learner.class_scores(images)
-        classes, _, chances = learner.decide(scores, torch.arange(len(images)), lambda rows: images[rows])
+        with limited_threads(self.threads):
+            scores = learner.class_scores(images)
+            classes, _, chances = learner.decide(scores, torch.arange(len(images)), lambda rows: images[rows])
         return learner.table.classes, classes, chances
 
 

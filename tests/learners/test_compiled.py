@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
+from itaml.learners.compiled import MOST_SHAPES, allow_shapes
 from itaml.learners.itaml import ITAML
 from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.learners.reptile import Reptile
@@ -87,6 +89,22 @@ def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(SettingsError, match="needs a C\\+\\+ compiler"):
         learner_of(COMPILE)
+
+
+@pytest.mark.parametrize(
+    ("limits", "name", "value"),
+    [
+        ({"cache_size_limit": 8}, "cache_size_limit", MOST_SHAPES),  # torch 2.4 and 2.5
+        ({"recompile_limit": 8}, "recompile_limit", MOST_SHAPES),
+        ({"recompile_limit": 500}, "recompile_limit", 500),
+    ],
+)
+def test_the_limit_of_shapes_is_raised_under_the_name_that_torch_gives_it(
+    limits: dict[str, int], name: str, value: int
+) -> None:
+    config = SimpleNamespace(**limits)
+    allow_shapes(config)
+    assert vars(config) == {name: value}
 
 
 @pytest.mark.usefixtures("small_benchmarks")

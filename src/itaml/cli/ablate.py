@@ -21,6 +21,7 @@ from itaml.cli.options import (
     Runs,
     SeedList,
     Set,
+    ThreadsEach,
     parse_seeds,
     parse_words,
     set_threads,
@@ -55,6 +56,7 @@ def command(
     device: Device = "auto",
     precision: Precision = "auto",
     compiled: Compile = False,
+    threads: ThreadsEach = None,
     quiet: Quiet = False,
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print the table, and draw the plot.
@@ -64,10 +66,13 @@ def command(
     again at any time.
     """
     from itaml.config import Compute, build, parse_overrides
+    from itaml.learners.compute import check_compute
     from itaml.run.ablate import check, plan
 
     check_format(form)
     _check_folder(out)
+    compute = build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option")
+    check_compute(compute)
     wanted = plan(
         benchmark,
         over=over,
@@ -78,13 +83,14 @@ def command(
         runs=runs,
         overrides=parse_overrides(overrides or []),
         force=force,
-        compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
+        compute=compute,
     )
     wanted = check(wanted, data_root=data_root)
     if not quiet:
         print("".join(f"left out: {words}\n" for words in wanted.left_out), end="", file=sys.stderr)
-    run_jobs(wanted.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet)
+    run_jobs(wanted.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
     folder = out or wanted.jobs[0].folder.parent / f"ablate-{over}-{method}-{preset}"
+    set_threads(threads, backbone=wanted.plain.settings.get("backbone"))
     ablation = _measure(wanted, folder, data_root=data_root, force=force, quiet=quiet)
     if ablation.levels:
         _show(ablation, folder, form, quiet=quiet)
@@ -106,7 +112,6 @@ def _measure(plan: Plan, folder: Path, *, data_root: Path | None, force: bool, q
         if not quiet:
             print(line, file=sys.stderr, flush=True)
 
-    set_threads(None, backbone=plan.plain.settings.get("backbone"))
     remeasure = Remeasure(data_root=data_root, force=force, tell=tell)
     return measure(plan, keep=folder / "evaluations", remeasure=remeasure)
 

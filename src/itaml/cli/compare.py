@@ -22,6 +22,7 @@ from itaml.cli.options import (
     Runs,
     SeedList,
     Set,
+    ThreadsEach,
     parse_seeds,
     parse_words,
 )
@@ -53,6 +54,7 @@ def command(
     device: Device = "auto",
     precision: Precision = "auto",
     compiled: Compile = False,
+    threads: ThreadsEach = None,
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing of a comparison, and print its table: mean and deviation over seeds.
@@ -73,7 +75,7 @@ def command(
         force=force,
         compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
-    run_jobs(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet)
+    run_jobs(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
     collection = _print_results(wanted, form)
     if figure5 and collection.results:
         path = _draw_figure5(collection, wanted[0].folder.parent)

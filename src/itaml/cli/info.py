@@ -21,7 +21,7 @@ def command(
     """Show a model's tasks, classes, pictures, accuracy history and size."""
     from itaml.library.library import Library
 
-    library = Library.open(model, device="cpu")
+    library = Library.open(model, device="cpu", precision="fp32")
     if exemplars is not None:
         library.draw_exemplars(exemplars)
     info = library.info()

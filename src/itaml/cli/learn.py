@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from itaml.cli.options import Device, Json, Quiet, Set, Threads, set_threads
+from itaml.cli.options import Device, Json, Precision, Quiet, Set, Threads, set_threads
 
 if TYPE_CHECKING:
     from itaml.events import Event, Listener
@@ -42,6 +42,7 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Root of a new model's random draws; 0 by default.")] = None,
     overrides: Set = None,
     device: Device = "auto",
+    precision: Precision = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -61,7 +62,7 @@ def command(
     given = {"backbone": backbone, "image_size": image_size, "memory": memory, "preset": preset, "seed": seed}
     wanted = {name: value for name, value in given.items() if value is not None}
     gathered = gather_folders(data)  # before the model is made, so that a wrong folder leaves nothing behind
-    library = _open_or_create(model, gathered, wanted, overrides or [], device)
+    library = _open_or_create(model, gathered, wanted, overrides or [], {"device": device, "precision": precision})
     report = _learn(library, gathered, epochs=epochs, quiet=quiet or as_json)
     if as_json:
         record = report.record.model_dump(mode="json")
@@ -71,7 +72,7 @@ def command(
 
 
 def _open_or_create(
-    path: Path, gathered: GatheredFiles, wanted: dict[str, Any], overrides: list[str], device: str
+    path: Path, gathered: GatheredFiles, wanted: dict[str, Any], overrides: list[str], compute: dict[str, Any]
 ) -> Library:
     from itaml.config import Compute, build, parse_overrides
     from itaml.errors import UsageError
@@ -82,7 +83,7 @@ def _open_or_create(
 
     settings = parse_overrides(overrides)
     if ModelFolder(path).exists():
-        library = Library.open(path, device=device)
+        library = Library.open(path, **compute)
         if library.classes:
             fixed = [f"--{name.replace('_', '-')}" for name in FIXED if name in wanted] + ["--set"] * bool(settings)
             if fixed:
@@ -91,8 +92,8 @@ def _open_or_create(
                 )
             return library
     facts = Facts(options=build(Options, {**wanted, "settings": settings}, what="option"))
-    begun(facts, gathered, build(Compute, {"device": device}, what="option"))  # what cannot work leaves nothing behind
-    return Library.create(path, device=device, **wanted, settings=settings)
+    begun(facts, gathered, build(Compute, compute, what="option"))  # what cannot work leaves nothing behind
+    return Library.create(path, **compute, **wanted, settings=settings)
 
 
 def _learn(library: Library, gathered: GatheredFiles, *, epochs: int | None, quiet: bool) -> LearnReport:

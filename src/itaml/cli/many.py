@@ -30,20 +30,33 @@ def check_format(form: str) -> None:
         raise UnknownNameError(unknown("format", form, FORMATS))
 
 
-def run_jobs(jobs: Sequence[Job], *, parallel: int | None, data_root: Path | None, force: bool, quiet: bool) -> None:
+def run_jobs(
+    jobs: Sequence[Job],
+    *,
+    parallel: int | None,
+    data_root: Path | None,
+    force: bool,
+    quiet: bool,
+    threads: int | None = None,
+) -> None:
     """Run what is missing, with a view of it; on Ctrl-C end the jobs and say how to go on.
 
     Raises:
+        SettingsError: this machine cannot compute as the runs are to be computed.
         InterruptedRunError: it was stopped.
     """
     from itaml.cli.overview import Overview
     from itaml.data.root import data_root as find_root
     from itaml.errors import InterruptedRunError
-    from itaml.run.pool import Pool, processors
+    from itaml.hardware.machine import cores
+    from itaml.learners.compute import check_compute
+    from itaml.run.pool import Pool
 
     missing = sum(job.state == "waiting" for job in jobs)
-    most = max(1, min(parallel or processors(), missing))
-    pool = Pool(jobs, parallel=most, data_root=find_root(data_root), force=force)
+    if missing:
+        check_compute(jobs[0].config.compute)  # one error rather than one for each run
+    most = max(1, min(parallel or cores(), missing))
+    pool = Pool(jobs, parallel=most, data_root=find_root(data_root), force=force, threads=threads)
     with _interruptible(pool) as say, Overview(pool.jobs, live=sys.stderr.isatty() and not quiet, quiet=quiet) as view:
         say.append(view.say)
         pool.run(look=view.look)

@@ -21,16 +21,23 @@ Set = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Processor threads to use; all by default, one for networks without convolutions."),
+    typer.Option(min=1, help="CPU threads to use; all by default, one for networks without convolutions."),
+]
+ThreadsEach = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="CPU threads of each run; by default its share of the cores."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Precision = Annotated[str, typer.Option(help="auto, fp32 or bf16.")]
+Precision = Annotated[
+    str,
+    typer.Option(help="auto, fp32 or bf16; on a CPU auto is fp32 unless bf16 was found to be faster (itaml doctor)."),
+]
 Compile = Annotated[
     bool, typer.Option("--compile", help="Translate the network by torch.compile: slow to begin, faster in long runs.")
 ]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are kept in.")]
 SeedList = Annotated[str, typer.Option("--seeds", help="Seeds, such as 0,1,2.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; else one a processor.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; else one for each core.")]
 Format = Annotated[str, typer.Option("--format", help="table, markdown, csv, latex or json.")]
 ForceAll = Annotated[bool, typer.Option("--force", help="Delete the runs that are there and start again.")]
 
@@ -65,7 +72,7 @@ def parse_split(text: str) -> tuple[int, ...]:
 
 
 def set_threads(threads: int | None, *, backbone: str | None = None) -> None:
-    """Set torch's threads: as told, else one for a perceptron, whose steps are too short to be worth sharing.
+    """Set torch's threads: as told, else one for an MLP, whose steps are too short to be worth sharing.
 
     Sharing them gains little on an idle machine and costs a multiple on a busy one, where threads wait for each other.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from itaml.cli.options import Device, Threads, set_threads
+from itaml.cli.options import Device, Precision, Threads, set_threads
 from itaml.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def command(
     ] = 0.0,
     form: Annotated[str, typer.Option("--format", help="table, csv or jsonl (one JSON object a line).")] = "table",
     device: Device = "auto",
+    precision: Precision = "auto",
     threads: Threads = None,
 ) -> None:
     """Name pictures: one line each with file, class, confidence and task.
@@ -66,7 +67,7 @@ def command(
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable pictures have rows of their own
     from itaml.library.library import Library
 
-    library = Library.open(model, device=device)
+    library = Library.open(model, device=device, precision=precision)
     files = list(expand(pictures, sys.stdin))
     if not files:
         raise DataError(f"no pictures in {', '.join(pictures)}")

@@ -58,6 +58,7 @@ def command(
     """
     from itaml.config import Compute, build, parse_overrides
     from itaml.data.root import data_root as find_root
+    from itaml.learners.compute import check_compute
     from itaml.run.config import default_folder, resolve
 
     chosen = parse_overrides(overrides or [])
@@ -76,6 +77,7 @@ def command(
         on_bad_image=on_bad_image,
         compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
+    check_compute(config.compute)
     set_threads(threads, backbone=config.settings.get("backbone"))
     folder = out or default_folder(config, runs)
     options: dict[str, Any] = {"data_root": find_root(data_root), "resume": resume, "force": force}

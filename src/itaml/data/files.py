@@ -22,6 +22,7 @@ from torch import Tensor
 
 from itaml.data.decode import EXTENSIONS, MAX_PIXELS, BadImageError, decode
 from itaml.data.images import Shape
+from itaml.hardware.machine import cores
 
 logger = logging.getLogger(__name__)
 
@@ -164,11 +165,6 @@ def list_pictures(folder: str) -> list[str]:
                 elif entry.name.lower().endswith(EXTENSIONS):
                     found.append(os.path.join(inner, entry.name))
     return sorted(found)
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=4)

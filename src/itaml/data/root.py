@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from itaml.hardware.machine import cache_folder
+
 VARIABLE = "ITAML_DATA"
 
 
@@ -19,6 +21,4 @@ def data_root(explicit: str | Path | None = None) -> Path:
         return Path(explicit).expanduser()
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE]).expanduser()
-    from pooch import os_cache  # noqa: PLC0415 (slow to import, and seldom needed)
-
-    return Path(os_cache("itaml"))
+    return cache_folder()

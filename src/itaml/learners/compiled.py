@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,8 +33,7 @@ class CompiledBackbone:
     def __init__(self, backbone: nn.Module, *, batch_size: int, device: torch.device) -> None:
         if device.type == "cpu" and not _cpp_compiler():
             raise SettingsError("compile needs a C++ compiler (g++ or clang++), and none is installed")
-        limits = torch._dynamo.config
-        limits.recompile_limit = max(limits.recompile_limit, MOST_SHAPES)
+        allow_shapes(torch._dynamo.config)
         self.backbone = backbone
         self.batch_size = batch_size
         self._compiled = torch.compile(backbone, dynamic=False)
@@ -43,6 +43,12 @@ class CompiledBackbone:
         whole = len(images) == self.batch_size and len(images) > 1
         features: Tensor = (self._compiled if whole else self.backbone)(images)
         return features
+
+
+def allow_shapes(limits: Any) -> None:
+    """Let torch translate one network for `MOST_SHAPES` shapes; before torch 2.6 the limit had another name."""
+    name = "recompile_limit" if hasattr(limits, "recompile_limit") else "cache_size_limit"
+    setattr(limits, name, max(getattr(limits, name), MOST_SHAPES))
 
 
 def _cpp_compiler() -> bool:

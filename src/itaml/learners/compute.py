@@ -1,10 +1,11 @@
-"""Which device and number format to use."""
+"""Which device, number format and how many threads to use."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from torch import nn
 
 from itaml.config import Compute
 from itaml.errors import SettingsError
+from itaml.hardware.machine import cpu_flags
+from itaml.hardware.probe import bf16_probe
 from itaml.models.classifier import Classifier
 
 
@@ -34,30 +37,111 @@ def has_convolutions(model: nn.Module) -> bool:
     return any(isinstance(module, nn.Conv2d) for module in model.modules())
 
 
-def use_bf16(compute: Compute, model: nn.Module, device: torch.device) -> bool:
-    """Say whether to compute in bfloat16: as told, or for `auto` where the hardware multiplies it natively.
+@dataclass(frozen=True)
+class NumberFormat:
+    """Whether products are computed in bfloat16, and why."""
 
-    Without such instructions bfloat16 is emulated and many times slower (measured: benchmarks/), and networks of
-    linear layers alone gain nothing at the sizes used here.
+    bf16: bool
+    why: str
+
+
+def choose_format(compute: Compute, device: torch.device, *, convolutions: bool) -> NumberFormat:
+    """Choose fp32 or bfloat16: as told, or for `auto` what is faster.
+
+    On a CPU `auto` is fp32 unless a probe on this machine found bfloat16 to be faster (see `itaml.hardware.probe`),
+    and networks of linear layers alone gain nothing at the sizes used here.
+
+    Args:
+        compute: what was asked for.
+        device: where it is computed.
+        convolutions: whether the network convolves.
+
+    Raises:
+        SettingsError: bf16 was asked for, and training in it crashes on this CPU.
     """
+    if compute.precision == "bf16":
+        check_compute(compute)
     if compute.precision != "auto":
-        return compute.precision == "bf16"
-    if not has_convolutions(model):
-        return False
+        return NumberFormat(compute.precision == "bf16", f"precision is {compute.precision}")
+    if not convolutions:
+        return NumberFormat(False, "networks without convolutions gain nothing from bf16")
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_bf16_instructions()
+        native = bool(torch.cuda.is_bf16_supported())
+        return NumberFormat(native, f"this GPU {'has' if native else 'does not have'} bf16 instructions")
+    if device.type != "cpu":
+        return NumberFormat(False, f"bf16 is not used on {device.type}")
+    if not torch.backends.mkldnn.is_available() or not has_bf16_instructions():
+        return NumberFormat(False, "this CPU has no bf16 instructions that torch can use")
+    probe = bf16_probe()
+    crashed = "bf16 does not work on this machine: " if probe.outcome == "crashed" else ""
+    return NumberFormat(probe.outcome == "fast", crashed + probe.reason)
+
+
+def check_compute(compute: Compute) -> None:
+    """Refuse what this machine cannot do, before anything is read or written.
+
+    Raises:
+        SettingsError: the device is not there, or training in bf16 crashes on this CPU.
+    """
+    if pick_device(compute).type == "cpu" and compute.precision == "bf16":
+        probe = bf16_probe()
+        if probe.outcome == "crashed":
+            raise SettingsError(
+                f"precision bf16 does not work on this machine: {probe.reason}; use precision fp32 or auto"
+            )
+
+
+def use_bf16(compute: Compute, model: nn.Module, device: torch.device) -> bool:
+    """Say whether to compute a network in bfloat16 (see `choose_format`)."""
+    return choose_format(compute, device, convolutions=has_convolutions(model)).bf16
 
 
 def has_bf16_instructions() -> bool:
-    """Say whether this processor multiplies bfloat16 natively.
+    """Say whether this CPU multiplies bfloat16 natively.
 
-    torch's own check of x86 processors asks for AVX-512 alone, with which many have to emulate it.
+    torch's own check of x86 CPUs asks for AVX-512 alone, with which many have to emulate it, many times slower.
     """
     if platform.machine().lower() not in ("x86_64", "amd64", "x86"):
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # new in torch
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return bool({"avx512_bf16", "amx_bf16"} & cpu_features())
+
+
+def cpu_features() -> frozenset[str]:
+    """Return the instruction sets of the CPU, from torch or, with an older one, from the operating system."""
+    ask = getattr(torch.cpu, "get_capabilities", None)  # new in torch 2.6
+    if ask is None:
+        return cpu_flags()
+    capabilities: Mapping[str, Any] = ask()
+    return frozenset(name for name, there in capabilities.items() if there is True)
+
+
+@contextmanager
+def limited_threads(threads: int | None) -> Iterator[None]:
+    """Compute with so many CPU threads inside the block; None leaves them as they are.
+
+    Raises:
+        SettingsError: the number is below 1.
+    """
+    if threads is None:
+        yield
+        return
+    check_threads(threads)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def check_threads(threads: int | None) -> None:
+    """Refuse a number of threads that is not one.
+
+    Raises:
+        SettingsError: the number is below 1.
+    """
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise SettingsError(f"threads must be a whole number >= 1 (got {threads!r})")
 
 
 def autocast(device: torch.device, *, bf16: bool) -> Callable[[], AbstractContextManager[Any]]:

@@ -14,6 +14,7 @@ from itaml.config import Compute, build
 from itaml.data.images import ImageSet
 from itaml.errors import CheckpointError, DataError, SettingsError, UsageError
 from itaml.events import Listener, ignore
+from itaml.learners.compute import check_compute, check_threads, limited_threads
 from itaml.library.answers import Answer, Grouping, Pictures, index_files, name_pictures
 from itaml.library.folder import ModelFolder, Version, copy_version, size_on_disk
 from itaml.library.gather import Gathered, GatheredArrays, GatheredFiles, gather
@@ -34,43 +35,55 @@ class Library:
     learned; `reload` takes over what other processes have learned since.
     """
 
-    def __init__(self, folder: ModelFolder, version: Version, compute: Compute) -> None:
-        self._folder, self._compute = folder, compute
+    def __init__(self, folder: ModelFolder, version: Version, compute: Compute, *, threads: int | None = None) -> None:
+        self._folder, self._compute, self._threads = folder, compute, threads
         self._take(version)
 
     @classmethod
-    def create(cls, path: PathLike, *, device: str = "auto", **options: Any) -> Library:
+    def create(
+        cls,
+        path: PathLike,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int | None = None,
+        **options: Any,
+    ) -> Library:
         """Make a new model that has learned nothing.
 
         Args:
             path: its folder, which must not exist, be empty, or hold a model that has learned nothing.
             device: where to compute: auto, cpu, cuda or mps.
+            precision: the number format of products: auto, fp32 or bf16.
+            threads: CPU threads to learn and predict with; torch's own number if not given.
             options: `backbone`, `image_size`, `epochs`, each chosen for the pictures if not given; `memory`, pictures
                 kept in all; `preset`, `seed`; `settings`, a dictionary that overrides settings of the learner.
 
         Raises:
-            UsageError: there is something at `path`, or an option does not exist or is not possible.
+            UsageError: there is something at `path`, or an option does not exist or is not possible here.
             ItamlError: the folder cannot be written.
         """
         chosen = build(Options, options, what="option")
-        build(Compute, {"device": device}, what="option")
+        _compute(device, precision, threads)
         folder = ModelFolder(Path(path))
         if folder.exists() and folder.read().facts.learns:
             raise UsageError(f"there is a model in {folder.path} already; open it, or choose another name")
         with folder.changing():
             folder.write(Facts(options=chosen), None)
-        return cls.open(path, device=device)
+        return cls.open(path, device=device, precision=precision, threads=threads)
 
     @classmethod
-    def open(cls, path: PathLike, *, device: str = "auto") -> Library:
-        """Open a model.
+    def open(
+        cls, path: PathLike, *, device: str = "auto", precision: str = "auto", threads: int | None = None
+    ) -> Library:
+        """Open a model (see `create` for the arguments).
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is none, or an option is not possible here.
             CheckpointError: it is damaged, or of a newer format.
         """
         folder = ModelFolder(Path(path))
-        return cls(folder, folder.read(), build(Compute, {"device": device}, what="option"))
+        return cls(folder, folder.read(), _compute(device, precision, threads), threads=threads)
 
     def _take(self, version: Version) -> None:
         self._number = version.number
@@ -124,7 +137,7 @@ class Library:
             ItamlError: see the message; the model is as it was.
         """
         gathered = data if isinstance(data, GatheredFiles | GatheredArrays) else gather(data, labels)
-        with self._folder.changing():
+        with self._folder.changing(), limited_threads(self._threads):
             version = self._folder.read()
             model, report = learn(
                 self._restored(version), gathered, epochs=epochs, compute=self._compute, listen=listen
@@ -163,7 +176,8 @@ class Library:
         if self._model.learner is None:
             raise DataError(f"{self.path} has not learned anything yet; `itaml learn {self.path} PICTURES` teaches it")
         given = self._pictures(pictures)
-        return name_pictures(self._model, given, by=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
+        with limited_threads(self._threads):
+            return name_pictures(self._model, given, by=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
 
     def _pictures(self, pictures: Any) -> Pictures:
         shape = self._model.facts.shape
@@ -232,6 +246,13 @@ class Library:
             if part is not None:
                 rows[self.classes[label]] = part.load()[0]
         contact_sheet(Path(path), rows)
+
+
+def _compute(device: str, precision: str, threads: int | None) -> Compute:
+    compute = build(Compute, {"device": device, "precision": precision}, what="option")
+    check_compute(compute)
+    check_threads(threads)
+    return compute
 
 
 def verify(path: PathLike) -> tuple[int, list[str]]:

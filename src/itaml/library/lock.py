@@ -20,11 +20,6 @@ from typing import Any
 
 from itaml.errors import ItamlError
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 logger = logging.getLogger(__name__)
 
 
@@ -97,6 +92,8 @@ def _write(handle: int, text: bytes) -> None:
 if sys.platform == "win32":
 
     def _try(handle: int) -> bool:
+        import msvcrt  # noqa: PLC0415 (on Windows alone)
+
         os.lseek(handle, 1 << 20, os.SEEK_SET)  # beyond the text, which others must be able to read
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -106,6 +103,8 @@ if sys.platform == "win32":
 else:
 
     def _try(handle: int) -> bool:
+        import fcntl  # noqa: PLC0415 (on Unix alone)
+
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

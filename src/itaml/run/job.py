@@ -18,11 +18,6 @@ from typing import Any
 from itaml.errors import ItamlError
 from itaml.run.config import RunConfig
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 
 def main() -> int:
     """Run what the standard input says; return the exit code. The last line on standard error says what went wrong."""
@@ -72,8 +67,12 @@ def waiting_lock(folder: Path) -> Iterator[None]:
     handle = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415 (on Windows alone)
+
             msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
         else:
+            import fcntl  # noqa: PLC0415 (on Unix alone)
+
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:

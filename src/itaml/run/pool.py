@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from itaml.errors import CheckpointError, RunExistsError
+from itaml.hardware.machine import cores
 from itaml.run.config import RunConfig
 from itaml.run.experiment import inspect_folder
 
@@ -55,11 +56,6 @@ def prepare(config: RunConfig, folder: Path | str, *, force: bool, variant: str 
     return job
 
 
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Pool:
     """Runs jobs, at most `parallel` at a time; `step` is called again and again until it says that all is over."""
 
@@ -71,12 +67,14 @@ class Pool:
         data_root: Path | str | None = None,
         force: bool = False,
         checkpoint_seconds: float = 30.0,
+        threads: int | None = None,
         command: Sequence[str] = (sys.executable, "-m", "itaml.run.job"),
     ) -> None:
         self.command = list(command)
         self.jobs = list(jobs)
         self.parallel = parallel
-        self.share = max(1, processors() // parallel)
+        self.threads = threads
+        self.share = max(1, cores() // parallel)
         self.order = {
             "data_root": str(data_root) if data_root else None,
             "force": force,
@@ -124,7 +122,8 @@ class Pool:
                 self._ended(job)
 
     def _start(self, job: Job) -> None:
-        threads = 1 if job.config.settings.get("backbone") == "mlp" else self.share  # its steps are too short to share
+        alone = job.config.settings.get("backbone") == "mlp"  # its steps are too short to share
+        threads = self.threads or (1 if alone else self.share)
         job.output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed at its end)
         job.process = subprocess.Popen(
             self.command,

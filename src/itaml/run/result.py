@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import resource
-import sys
 from importlib.metadata import version
 from typing import Any
 
@@ -13,6 +10,7 @@ import torch
 
 from itaml._version import __version__
 from itaml.data.stream import TaskStream
+from itaml.hardware.machine import cores, peak_memory_mb
 from itaml.inference.bound import task_accuracy
 from itaml.metrics.evaluate import Evaluation
 from itaml.metrics.scores import average_incremental, forgetting, square
@@ -24,12 +22,13 @@ CURVE = (1, 2, 5, 10, 20, 50, 100)  # continuum sizes of the final curve
 
 def task_row(index: int, stream: TaskStream, evaluation: Evaluation, *, epochs: int, seconds: float) -> dict[str, Any]:
     """Return the entry of one task: accuracies on everything seen so far, after learning it."""
+    peak = peak_memory_mb()
     return {
         "index": index,
         "classes": [stream.class_names[c] for c in stream.splits[index]],
         "epochs": epochs,
         "train_seconds": round(seconds, 3),
-        "peak_memory_mb": round(peak_memory_mb(), 1),
+        "peak_memory_mb": None if peak is None else round(peak, 1),
         "continuum": continuum(evaluation),
         "task_aware": evaluation.task_aware,
         "no_update": evaluation.no_update,
@@ -89,13 +88,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
         "platform": f"{platform.system()} {platform.machine()}",
-        "cpus": os.cpu_count(),
+        "cpus": cores(),
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
-
-
-def peak_memory_mb() -> float:
-    """Return the largest resident memory of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,1 @@
+"""Parts that learners are composed of."""

@@ -1,0 +1,1 @@
+"""Pretrained backbones: networks that turn an image into a feature vector."""

@@ -1,8 +1,8 @@
 """Golden results: small runs whose result and final weights a refactoring must repeat to the bit.
 
-`python benchmarks/golden.py record` writes `benchmarks/results/golden.json`, `check` runs everything again and names what
-differs. Bits depend on the CPU and on the version of torch, so a check on another machine compares with a record made
-there: `record --out FILE` before the change, `check --out FILE` after it.
+`python benchmarks/golden.py record` writes `benchmarks/results/golden.json`, `check` runs everything again and names
+what differs. Bits depend on the CPU and on the version of torch, so a check on another machine compares with a record
+made there: `record --out FILE` before the change, `check --out FILE` after it.
 """
 
 from __future__ import annotations

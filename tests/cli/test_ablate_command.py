@@ -51,7 +51,7 @@ def test_formats_for_programs_go_to_standard_output_alone(tmp_path: Path, capsys
     for job in _plan(tmp_path, "p", "1", "10").jobs:
         finish(job, last=0.8)
     words = ("digits", "--over", "p", "--values", "1,10", "--runs", tmp_path, "--out", tmp_path / "new", "-q")
-    assert _main(*words, "--format", "json") == 0
+    assert _main(*words, "--json") == 0
     said = capsys.readouterr()
     rows = json.loads(said.out)["rows"]
     assert [(row["p"], row["numbers"]["task, Alg. 4"]["mean"]) for row in rows] == [("1", 0.9), ("10", 0.99)]
@@ -89,7 +89,7 @@ def test_a_run_that_cannot_go_on_is_named_and_the_others_are_shown(
         finish(job)
     (jobs[0].folder / "config.json").write_text("{}", encoding="utf-8")
     (jobs[1].folder / "result.json").write_text('{"format": 7}', encoding="utf-8")
-    assert _main("digits", "--over", "beta", "--values", "0,1,2", "--runs", tmp_path, "--format", "json") == 1
+    assert _main("digits", "--over", "beta", "--values", "0,1,2", "--runs", tmp_path, "--json") == 1
     said = capsys.readouterr()
     assert [row["beta"] for row in json.loads(said.out)["rows"]] == ["2"]
     assert "failed: itaml (best), beta=0, seed 0: " in said.err
@@ -122,6 +122,7 @@ def test_a_usual_value_that_is_impossible_is_said_to_be_left_out(
         (("digits", "--over", "beta", "--preset", "bst"), "did you mean 'best'"),
         (("digits", "--over", "beta", "--seeds", "x"), "seeds are numbers"),
         (("digits", "--over", "beta", "--format", "html"), "no format 'html'"),
+        (("digits", "--over", "beta", "--format", "json"), "for JSON use --json"),
         (("digits", "--over", "beta", "--out", __file__), "is a file; --out names a folder"),
         (("digit", "--over", "beta"), "did you mean 'digits'"),
     ],
@@ -139,7 +140,7 @@ def test_wrong_words_end_with_one_line_before_anything_starts(
 def test_help_and_the_document_name_every_knob(capsys: pytest.CaptureFixture[str]) -> None:
     assert _main("--help") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"What to vary: {', '.join(KNOBS)}." in said
+    assert f"Sweep parameter: {', '.join(KNOBS)}." in said
     page = (Path(__file__).parents[2] / "docs" / "ablate.md").read_text(encoding="utf-8")
     for knob in KNOBS.values():
         values = ", ".join(f"{value}" for value in knob.values)
@@ -149,7 +150,7 @@ def test_help_and_the_document_name_every_knob(capsys: pytest.CaptureFixture[str
 @pytest.mark.slow
 def test_what_is_missing_is_trained_by_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "itaml", "ablate", "digits", "--over", "negatives", "--set", "epochs=1"]
-    command += ["--jobs", "1", "--runs", str(tmp_path), "--format", "json"]
+    command += ["--jobs", "1", "--runs", str(tmp_path), "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     rows = json.loads(ran.stdout)["rows"]
     assert [row["negatives"] for row in rows] == ["own", "seen"]

@@ -47,6 +47,23 @@ def test_the_table_of_finished_runs_is_printed_without_running(
     assert " 81.00 ± 1.41" in replay
 
 
+def test_all_methods_at_120_columns_are_readable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = _finished(tmp_path, "all", benchmark="mnist-5")
+    monkeypatch.setattr("itaml.cli.tables.line_width", lambda: 120)
+    assert _main("mnist-5", "--methods", "all", "--seeds", "0,1", "--runs", str(tmp_path), "-q") == 0
+    *parts, notes = capsys.readouterr().out.split("\n\n")
+    names = list(dict.fromkeys(job.config.method for job in jobs))
+    assert len(names) == 20
+    assert len(parts) == 2
+    for part in parts:
+        assert [line.split()[0] for line in part.splitlines()[-20:]] == names
+        assert max(map(len, part.splitlines())) <= 120
+        assert part.count("±") == part.count(" ± ")
+    assert max(map(len, notes.splitlines())) <= 120
+
+
 def test_published_figures_are_beside_ours_in_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _finished(tmp_path, "itaml", "ewc", benchmark="mnist-5", seeds=(0,))
     assert _main("mnist-5", "--methods", "itaml,ewc", "--runs", str(tmp_path), "--format", "markdown", "-q") == 0
@@ -62,9 +79,7 @@ def test_a_run_that_cannot_go_on_is_named_and_the_others_are_shown(
     jobs = _finished(tmp_path, "itaml", "replay")
     (jobs[0].folder / "config.json").write_text("{}", encoding="utf-8")
     (jobs[3].folder / "result.json").write_text('{"format": 1', encoding="utf-8")
-    assert (
-        _main("digits", "--methods", "itaml,replay", "--seeds", "0,1", "--runs", str(tmp_path), "--format", "json") == 1
-    )
+    assert _main("digits", "--methods", "itaml,replay", "--seeds", "0,1", "--runs", str(tmp_path), "--json") == 1
     said = capsys.readouterr()
     assert [(row["method"], row["seeds"]) for row in json.loads(said.out)["rows"]] == [("itaml", 1), ("replay", 1)]
     assert "failed: itaml (best), seed 0: " in said.err
@@ -84,6 +99,8 @@ def test_figure_5_is_drawn_beside_the_runs(tmp_path: Path, capsys: pytest.Captur
     ("words", "message"),
     [
         (("digits", "--format", "html"), "no format 'html'"),
+        (("digits", "--format", "json"), "for JSON use --json, not --format json"),
+        (("digits", "--format", "csv", "--json"), "give either --json or --format csv"),
         (("digits", "--seeds", "one"), "seeds are numbers"),
         (("digits", "--seeds", ","), "at least one"),
         (("digit",), "did you mean 'digits'"),

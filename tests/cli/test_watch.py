@@ -55,7 +55,7 @@ def test_a_line_an_event_until_the_run_ends(tmp_path: Path, capsys: pytest.Captu
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(EVENTS)
     assert lines[2] == "digits, itaml (best), seed 0  task 1/2 epoch 1/2  loss 0.500  1 min 30 s left"
-    assert lines[-1].endswith("over after 2 tasks  class p=1 50.00  class p=20 100.00")
+    assert lines[-1].endswith("finished after 2 tasks  class p=1 50.00  class p=20 100.00")
 
 
 def test_once_prints_the_present_state_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +73,19 @@ def test_once_prints_the_present_state_only(tmp_path: Path, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert out.count("digits, itaml") == 1
     assert out.splitlines()[2] == "accuracy in per cent after each task"
+
+
+def test_the_state_is_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "events.jsonl").write_text(_lines(EVENTS), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["watch", str(tmp_path), "--once", "--json"])
+    state = json.loads(capsys.readouterr().out)
+    assert (state["done"], state["tasks"], state["share"]) == (True, 2, 1.0)
+    assert state["rows"] == [ROW, ROW]
+    with pytest.raises(SystemExit):
+        main(["watch", str(tmp_path), "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["done"] for line in lines] == [False] * 6 + [True]
 
 
 def test_the_chart_puts_marks_at_their_values() -> None:

@@ -113,13 +113,6 @@ def test_latex_escapes_names_and_sets_the_best_in_bold() -> None:
     assert text.startswith(r"\begin{tabular}{lr")
 
 
-def test_plain_text_marks_the_best_with_a_star() -> None:
-    lines = written(_table(itaml=(0.8,), replay=(0.7,)), "table").splitlines()
-    assert "*80.00" in lines[1]
-    assert "*70.00" not in lines[2]
-    assert len({line.index("80.00") for line in lines[1:2]}) == 1
-
-
 def test_other_settings_are_another_row_that_is_named_by_the_difference() -> None:
     slow = handmade()
     slow["config"]["settings"] = slow["config"]["settings"] | {"lr": 0.01}

@@ -1,4 +1,4 @@
-"""`itaml ablate`: one knob of a method, its values side by side, as a table and a plot."""
+"""`itaml ablate`: one sweep parameter of a method, its values compared in a table and a plot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from itaml.cli.many import check_format, print_table, report_failures, run_jobs
+from itaml.cli.many import check_format, report_failures, run_jobs, show_table
 from itaml.cli.options import (
     Compile,
     DataRoot,
@@ -16,6 +16,7 @@ from itaml.cli.options import (
     ForceAll,
     Format,
     Jobs,
+    Json,
     Precision,
     Quiet,
     Runs,
@@ -34,24 +35,25 @@ if TYPE_CHECKING:
 
 
 def command(
-    benchmark: Annotated[str, typer.Argument(help="What to run on; `itaml list benchmarks` shows them.")],
+    benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     *,
-    over: Annotated[str, typer.Option("--over", help=f"What to vary: {', '.join(KNOBS)}.")],
+    over: Annotated[str, typer.Option("--over", help=f"Sweep parameter: {', '.join(KNOBS)}.")],
     values: Annotated[
         str | None,
-        typer.Option(help="Its values, such as 0,0.5,1 (memory: also half, same, double); by default usual ones."),
+        typer.Option(help="Its values, such as 0,0.5,1 (memory: also half, same, double); usual values by default."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="What learns; `itaml list methods`.")] = "itaml",
-    preset: Annotated[str, typer.Option(help="All other settings; `itaml list presets`.")] = "best",
+    method: Annotated[str, typer.Option("--method", "-m", help="Method to run; see `itaml list methods`.")] = "itaml",
+    preset: Annotated[str, typer.Option(help="Preset of all other settings; see `itaml list presets`.")] = "best",
     seeds: SeedList = "0",
     jobs: Jobs = None,
     overrides: Set = None,
     data_root: DataRoot = None,
     runs: Runs = Path("runs"),
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the table and the plot; by default a folder in --runs.")
+        Path | None, typer.Option(help="Folder for the table and the plot; a folder in --runs by default.")
     ] = None,
     form: Format = "table",
+    as_json: Json = False,
     force: ForceAll = False,
     device: Device = "auto",
     precision: Precision = "auto",
@@ -59,17 +61,18 @@ def command(
     threads: ThreadsEach = None,
     quiet: Quiet = False,
 ) -> None:
-    """Vary one setting and nothing else: run what is missing, print the table, and draw the plot.
+    """Vary one setting and nothing else: run what is missing, print a table and draw a plot.
 
-    Knobs that training does not read (p, task_score, mirror, adapt_steps) are compared on one trained learner a seed;
-    every other value is trained. Finished runs are kept and interrupted ones go on, so the same command can be given
-    again at any time.
+    Sweep parameters that training does not read (p, task_score, mirror, adapt_steps) are compared on one trained
+    learner per seed; for all others, every value is trained. Finished runs are kept and interrupted runs are resumed,
+    so the command can be repeated at any time.
     """
     from itaml.config import Compute, build, parse_overrides
     from itaml.learners.compute import check_compute
     from itaml.run.ablate import check, plan
 
-    check_format(form)
+    check_format(form, as_json=as_json)
+    quiet = quiet or as_json
     _check_folder(out)
     compute = build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option")
     check_compute(compute)
@@ -93,7 +96,7 @@ def command(
     set_threads(threads, backbone=wanted.plain.settings.get("backbone"))
     ablation = _measure(wanted, folder, data_root=data_root, force=force, quiet=quiet)
     if ablation.levels:
-        _show(ablation, folder, form, quiet=quiet)
+        _show(ablation, folder, form, as_json=as_json, quiet=quiet)
     report_failures(wanted.jobs, ablation.problems)
 
 
@@ -116,10 +119,10 @@ def _measure(plan: Plan, folder: Path, *, data_root: Path | None, force: bool, q
     return measure(plan, keep=folder / "evaluations", remeasure=remeasure)
 
 
-def _show(ablation: Ablation, folder: Path, form: str, *, quiet: bool) -> None:
+def _show(ablation: Ablation, folder: Path, form: str, *, as_json: bool, quiet: bool) -> None:
     from itaml.report.ablation_files import write
 
     path = write(ablation, folder)
-    print_table(ablation.table, form)
+    show_table(ablation.table, form, as_json=as_json)
     if not quiet:
         print(f"the plot is in {path}", file=sys.stderr)

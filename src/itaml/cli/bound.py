@@ -1,4 +1,4 @@
-"""`itaml bound`: Algorithm 4, how many samples a continuum needs."""
+"""`itaml bound`: Algorithm 4, the number of samples that a continuum needs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Annotated
 
 import typer
 
+from itaml.cli.options import Json
+
 
 def command(
-    accuracy: Annotated[
-        float, typer.Option(help="Share of single samples whose class is right, 0 to 1 (P0 in the paper).")
-    ],
-    classes_per_task: Annotated[int | None, typer.Option(help="Classes in each task (U).")] = None,
-    tasks: Annotated[int | None, typer.Option(help="Tasks learned so far (t).")] = None,
+    accuracy: Annotated[float, typer.Option(help="Class accuracy of single samples, 0 to 1 (P0 in the paper).")],
+    classes_per_task: Annotated[int | None, typer.Option(help="Classes per task (U in the paper).")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Tasks learned so far (t in the paper).")] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="Classes in each task where they differ, such as 4,3,2,1; instead of the two above."),
+        typer.Option(help="Classes of each task where they differ, such as 4,3,2,1; instead of the two above."),
     ] = None,
-    gamma: Annotated[float, typer.Option(help="Wanted probability that the task is found.")] = 0.95,
+    gamma: Annotated[float, typer.Option(help="Required probability that the task is predicted correctly.")] = 0.95,
     samples: Annotated[
-        int | None, typer.Option(help="Answer the other way round: how often is the task found with this many samples?")
+        int | None, typer.Option(help="Compute the inverse: the task accuracy with this many samples.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Find how many samples of one unknown task are needed to find that task.
+    """Compute how many samples of one unknown task are needed to predict that task.
 
-    The answer follows the paper's model: wrong answers are spread evenly over the other classes.
+    This is Algorithm 4 of the paper, which assumes that wrong predictions are spread evenly over the other classes.
     """
+    from itaml.cli.words import count
     from itaml.inference.bound import continuum_size, own_task_probability, task_accuracy
 
     sizes = _sizes(classes_per_task, tasks, split)
@@ -47,8 +48,9 @@ def command(
     if as_json:
         print(json.dumps(answer))
         return
-    print(f"{n} samples of one task find it with probability {answer['task_accuracy']:.4f}")
-    print(f"(one sample points to its own task with probability {answer['own_task_probability']:.4f})")
+    probability = f"{answer['task_accuracy']:.4f}"
+    print(f"{count(n, 'sample')} of one task: the task is predicted correctly with probability {probability}")
+    print(f"(with a single sample: {answer['own_task_probability']:.4f})")
 
 
 def _sizes(classes_per_task: int | None, tasks: int | None, split: str | None) -> list[int]:

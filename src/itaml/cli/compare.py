@@ -1,4 +1,4 @@
-"""`itaml compare`: many methods and seeds on one benchmark, in parallel, and the table of their results."""
+"""`itaml compare`: several methods and seeds on one benchmark, in parallel, and the table of their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from itaml.cli.many import check_format, print_table, report_failures, run_jobs
+from itaml.cli.many import check_format, report_failures, run_jobs, show_table
 from itaml.cli.options import (
     Compile,
     DataRoot,
@@ -17,6 +17,7 @@ from itaml.cli.options import (
     ForceAll,
     Format,
     Jobs,
+    Json,
     Precision,
     Quiet,
     Runs,
@@ -35,20 +36,23 @@ FIGURE5 = ("itaml:best", "itaml:paper", "reptile", "fomaml", "joint")
 
 
 def command(
-    benchmark: Annotated[str, typer.Argument(help="What to run on; `itaml list benchmarks` shows them.")],
+    benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     *,
     methods: Annotated[
-        str | None, typer.Option(help="Methods such as itaml,replay; itaml:paper names a preset; all is all of them.")
+        str | None, typer.Option(help="Methods, such as itaml,replay or itaml:paper (with a preset) or all.")
     ] = None,
-    presets: Annotated[str, typer.Option(help="Presets to run of each method that has them.")] = "best",
+    presets: Annotated[
+        str, typer.Option(help="Presets to run for each method that has them, such as best,paper.")
+    ] = "best",
     seeds: SeedList = "0",
     jobs: Jobs = None,
     overrides: Set = None,
     data_root: DataRoot = None,
     runs: Runs = Path("runs"),
     form: Format = "table",
+    as_json: Json = False,
     figure5: Annotated[
-        bool, typer.Option("--figure5", help="Compare as the paper's Figure 5 does, and draw its three panels.")
+        bool, typer.Option("--figure5", help="Compare the methods of the paper's Figure 5 and draw its three panels.")
     ] = False,
     force: ForceAll = False,
     device: Device = "auto",
@@ -57,14 +61,14 @@ def command(
     threads: ThreadsEach = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run what is missing of a comparison, and print its table: mean and deviation over seeds.
+    """Compare methods: run what is missing and print a table with mean and standard deviation over seeds.
 
-    Finished runs are kept and interrupted ones go on, so the same command can be given again at any time.
+    Finished runs are kept and interrupted runs are resumed, so the command can be repeated at any time.
     """
     from itaml.config import Compute, build, parse_overrides
     from itaml.run.compare import plan
 
-    check_format(form)
+    check_format(form, as_json=as_json)
     wanted = plan(
         benchmark,
         methods=parse_words(methods) if methods else _default_methods(figure5),
@@ -75,8 +79,9 @@ def command(
         force=force,
         compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
+    quiet = quiet or as_json
     run_jobs(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
-    collection = _print_results(wanted, form)
+    collection = _print_results(wanted, form, as_json=as_json)
     if figure5 and collection.results:
         path = _draw_figure5(collection, wanted[0].folder.parent)
         if not quiet:
@@ -85,21 +90,21 @@ def command(
 
 
 def _default_methods(figure5: bool) -> Sequence[str]:
-    """Return the methods of Figure 5 that there are; without it, iTAML and what it is always compared with."""
+    """Return the registered methods of Figure 5; without `--figure5`, iTAML and three reference methods."""
     from itaml.learners import LEARNERS
 
     wanted = FIGURE5 if figure5 else ("itaml", "replay", "finetune", "joint")
     return [word for word in wanted if word.partition(":")[0] in LEARNERS.names()]
 
 
-def _print_results(jobs: Sequence[Job], form: str) -> Collection:
+def _print_results(jobs: Sequence[Job], form: str, *, as_json: bool) -> Collection:
     from itaml.report.result import collect
     from itaml.report.summary import group
     from itaml.report.table import make_table
 
     collection = collect([job.folder for job in jobs if job.state in ("kept", "done")])
     if collection.results:
-        print_table(make_table(group(collection.results)), form)
+        show_table(make_table(group(collection.results)), form, as_json=as_json)
     return collection
 
 

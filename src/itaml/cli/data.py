@@ -1,4 +1,4 @@
-"""`itaml data list` and `itaml data fetch NAME`: which data sets are there, and downloading those that can be."""
+"""`itaml data list` and `itaml data fetch NAME`: which data sets are on disk, and downloading them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(
-    help="Data sets: which are there, where they are looked for, and fetching them.", no_args_is_help=True
-)
+from itaml.cli.options import DataRoot, Json
 
-Root = Annotated[
-    Path | None,
-    typer.Option("--data-root", help="Folder of the data sets; else ITAML_DATA, else a cache folder of yours."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
+app = typer.Typer(
+    help="Data sets: which are on disk, where they are searched, and downloading them.", no_args_is_help=True
+)
 
 
 @app.command("list")
-def list_(data_root: Root = None, as_json: Json = False) -> None:
-    """Show every data set: whether it is there, where it was looked for, what is missing."""
+def list_(data_root: DataRoot = None, as_json: Json = False) -> None:
+    """List every data set: whether it is on disk, where, and what is missing."""
     from itaml.data.fetch import DataStatus, status
     from itaml.data.root import data_root as resolve
 
@@ -38,19 +34,20 @@ def list_(data_root: Root = None, as_json: Json = False) -> None:
         advice = f"itaml data fetch {state.name}" if state.fetchable else state.note
         return f"missing {', '.join(state.missing)}; {advice}"
 
-    print(f"data root: {root}")
-    for state in states:
-        print(f"  {'yes' if state.present else 'no ':3}  {state.name:14} {state.summary}")
-        print(f"       {words(state)}")
+    from itaml.cli.tables import print_table
+
+    print(f"data root: {root}\n")
+    rows = [("yes" if s.present else "no", s.name, s.summary, words(s)) for s in states]
+    print_table(("there", "name", "data set", "where"), rows, align="llww")
 
 
 @app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A data set; `itaml data list` shows them.")],
-    data_root: Root = None,
+    data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Download a data set, check it, and put it into the data root."""
+    """Download a data set, verify it, and put it into the data root."""
     from itaml.data.fetch import fetch as download
 
     if as_json:

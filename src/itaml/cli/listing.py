@@ -1,4 +1,4 @@
-"""`itaml list`: what there is to choose from."""
+"""`itaml list`: the registered methods, benchmarks, models and presets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def command(
     kind: Annotated[str, typer.Argument(help="methods, benchmarks, models or presets.")],
     as_json: Json = False,
 ) -> None:
-    """List the methods, benchmarks, models or presets there are."""
+    """List the available methods, benchmarks, models or presets."""
     from itaml.errors import UnknownNameError
     from itaml.registry import unknown
 
@@ -26,11 +26,10 @@ def command(
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    keys = [key for key in rows[0] if key != "summary"]
-    heading = {key: key for key in keys} | {"summary": ""}
-    widths = {key: max(len(str(row[key])) for row in [heading, *rows]) for key in keys}
-    for row in [heading, *rows]:
-        print("  ".join([*(str(row[key]).ljust(widths[key]) for key in keys), row["summary"]]).rstrip())
+    from itaml.cli.tables import print_table
+
+    align = "".join("w" if key == "summary" else "r" if isinstance(rows[0][key], int) else "l" for key in rows[0])
+    print_table(list(rows[0]), [[str(value) for value in row.values()] for row in rows], align=align)
 
 
 def _rows(kind: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from itaml.cli import ablate, bound, compare, data, info, learn, listing, predic
 from itaml.errors import ItamlError
 
 app = typer.Typer(
-    help="Classifiers that keep learning new classes: iTAML and the methods it is compared with.",
+    help="Image classifiers that keep learning new classes: iTAML and the methods that its paper compares.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

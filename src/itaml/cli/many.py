@@ -1,4 +1,4 @@
-"""What the commands that start many runs share: the view of them, Ctrl-C, the printed table, failures at the end."""
+"""What the commands that start many runs share: progress, Ctrl-C, the printed table, failures at the end."""
 
 from __future__ import annotations
 
@@ -16,18 +16,26 @@ if TYPE_CHECKING:
     from itaml.run.pool import Job, Pool
 
 
-def check_format(form: str) -> None:
+TEXT = "table"  # the format for people
+
+
+def check_format(form: str, *, as_json: bool) -> None:
     """Refuse a format that a table cannot be printed in.
 
     Raises:
         UnknownNameError: there is none of that name.
+        UsageError: JSON was asked for beside another format.
     """
-    from itaml.errors import UnknownNameError
+    from itaml.errors import UnknownNameError, UsageError
     from itaml.registry import unknown
     from itaml.report.formats import FORMATS
 
-    if form not in FORMATS:
-        raise UnknownNameError(unknown("format", form, FORMATS))
+    if form == "json":
+        raise UsageError("for JSON use --json, not --format json")
+    if form not in (TEXT, *FORMATS):
+        raise UnknownNameError(unknown("format", form, (TEXT, *FORMATS)))
+    if as_json and form != TEXT:
+        raise UsageError(f"give either --json or --format {form}")
 
 
 def run_jobs(
@@ -39,7 +47,7 @@ def run_jobs(
     quiet: bool,
     threads: int | None = None,
 ) -> None:
-    """Run what is missing, with a view of it; on Ctrl-C end the jobs and say how to go on.
+    """Run what is missing and show the progress; on Ctrl-C end the jobs and say how to continue.
 
     Raises:
         SettingsError: this machine cannot compute as the runs are to be computed.
@@ -64,7 +72,7 @@ def run_jobs(
         done = sum(job.state in ("kept", "done") for job in pool.jobs)
         raise InterruptedRunError(
             f"stopped; {done} of {len(pool.jobs)} runs are finished and the others are saved: "
-            "give the same command again to go on"
+            "repeat the command to continue"
         )
 
 
@@ -78,7 +86,7 @@ def _interruptible(pool: Pool) -> Iterator[list[object]]:
             pool.kill()
             return
         for listener in say:
-            listener("stopping after the epochs under way; Ctrl-C again to stop at once")  # type: ignore[operator]
+            listener("stopping after the current epochs; Ctrl-C again to stop at once")  # type: ignore[operator]
         pool.stop()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -92,45 +100,18 @@ def _interruptible(pool: Pool) -> Iterator[list[object]]:
             signal.signal(number, handler)
 
 
-def print_table(table: Table, form: str) -> None:
-    """Print a table in one of the formats; in words for people also what has to be known to read it."""
+def show_table(table: Table, form: str, *, as_json: bool) -> None:
+    """Print a table as text with its notes, as JSON, or in another of the formats."""
+    from itaml.cli.tables import Best, print_notes, print_table
     from itaml.report.formats import written
-
-    if form == "table" and sys.stdout.isatty():
-        _print_rich(table)
-    else:
-        print(written(table, form))
-    if form == "table":
-        print("\n" + "\n".join(table.notes))
-
-
-def _print_rich(table: Table) -> None:
-    """Print the table with the best in bold; a row a protocol where the terminal is too narrow for a row a method."""
-    from rich.console import Console
-    from rich.text import Text
-
     from itaml.report.table import cells_of
 
-    console, mark = Console(highlight=False), "\N{ZERO WIDTH SPACE}"
-    grid = cells_of(table, lambda text: mark + text)
-    if sum(_widths(grid)) > console.width:
-        grid = [list(column) for column in zip(*grid, strict=True)]
-    widths = _widths(grid)
-    for row in grid:
-        line = Text()
-        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            words = cell.removeprefix(mark)
-            padded = words.rjust(width) if index else words.ljust(width)
-            line.append(padded, style="bold" if cell.startswith(mark) else "")
-        console.print(line, soft_wrap=True)
-
-
-def _widths(grid: list[list[str]]) -> list[int]:
-    """Return how wide each column is, with two spaces before all but the first."""
-    return [
-        max(len(row[index].lstrip("\N{ZERO WIDTH SPACE}")) for row in grid) + (2 if index else 0)
-        for index in range(len(grid[0]))
-    ]
+    if as_json or form != TEXT:
+        print(written(table, "json" if as_json else form))
+        return
+    head, *rows = cells_of(table, Best)
+    print_table(head, rows)
+    print_notes(table.notes)
 
 
 def report_failures(jobs: Sequence[Job], problems: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import typer
 from itaml.errors import UsageError
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DataRoot = Annotated[
     Path | None,
     typer.Option("--data-root", help="Folder of the data sets; else ITAML_DATA, else a cache folder of yours."),
@@ -38,7 +38,7 @@ Compile = Annotated[
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are kept in.")]
 SeedList = Annotated[str, typer.Option("--seeds", help="Seeds, such as 0,1,2.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; else one for each core.")]
-Format = Annotated[str, typer.Option("--format", help="table, markdown, csv, latex or json.")]
+Format = Annotated[str, typer.Option("--format", help="table, markdown, csv or latex.")]
 ForceAll = Annotated[bool, typer.Option("--force", help="Delete the runs that are there and start again.")]
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while many runs are under way: a row a run on a terminal, plain lines when piped."""
+"""The progress of many runs: one row per run on a terminal, plain lines when piped."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from itaml.cli.progress import duration
-from itaml.cli.tables import percent
+from itaml.cli.tables import rich_table
+from itaml.cli.words import count, percent
 from itaml.run.follow import RunState, follow
 from itaml.run.pool import Job
 
@@ -24,7 +24,7 @@ EVERY = 15.0  # seconds between plain lines about progress
 
 
 class Overview:
-    """Follows the event logs of all jobs; use as a context manager and call `look` now and then."""
+    """Follows the event logs of all jobs; use as a context manager and call `look` repeatedly."""
 
     def __init__(self, jobs: Sequence[Job], *, live: bool, quiet: bool) -> None:
         self.jobs, self.quiet = jobs, quiet
@@ -39,7 +39,7 @@ class Overview:
     def __enter__(self) -> Self:
         missing = sum(job.state == "waiting" for job in self.jobs)
         kept = sum(job.state == "kept" for job in self.jobs)
-        self.say(f"{len(self.jobs)} runs: {kept} finished already, {missing} to do")
+        self.say(f"{count(len(self.jobs), 'run')}: {kept} finished already, {missing} to do")
         if self._live:
             self._live.start()
         return self
@@ -94,9 +94,7 @@ class Overview:
         return (here + waiting * each) / max(len(running), 1)
 
     def _view(self) -> RenderableType:
-        table = Table(box=None, pad_edge=False)
-        for name in ("run", "", "", "class accuracy", "time left"):
-            table.add_column(name, justify="right" if name == "time left" else "left")
+        table = rich_table(("run", "", "", "class accuracy", "time left"), align="llllr")
         for job, state in zip(self.jobs, self.states, strict=True):
             share = 1.0 if job.state in ("kept", "done") else state.share
             left = state.seconds_left if job.state == "running" else None
@@ -116,7 +114,7 @@ class Overview:
         return words + ("" if left is None else f", about {duration(left)} left")
 
     def _lines(self, changed: Sequence[int]) -> None:
-        """Print a line for each change of state, and now and then where everything is."""
+        """Print a line for each change of state, and the progress of all runs at intervals."""
         for index in changed:
             job = self.jobs[index]
             accuracy = _accuracy(self.states[index]) if job.state in ("done", "kept") else ""
@@ -142,4 +140,4 @@ def _accuracy(state: RunState) -> str:
     if not state.rows:
         return ""
     continuum = state.rows[-1].get("continuum", {})
-    return "  ".join(f"p={p} {percent(at.get('class'))}" for p, at in continuum.items())
+    return "  ".join(f"p={p} {percent(at.get('class'), 2)}" for p, at in continuum.items())

@@ -1,4 +1,4 @@
-"""What a person sees while something learns: a live line on a terminal, plain lines when piped."""
+"""The progress of training: a live bar on a terminal, plain lines when piped."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class TimeLeft:
         self._images = 0
 
     def started(self, event: TaskStarted) -> None:
-        """Note how many images an epoch of this task has."""
+        """Set how many images an epoch of this task has."""
         self._images = event.images
 
     def rate(self, images: int, seconds: float) -> float:
-        """Return images a second, smoothed."""
+        """Return images per second, smoothed."""
         if seconds > 0:
             now = images / seconds
             self._rate = now if not self._rate else 0.7 * self._rate + 0.3 * now
         return self._rate
 
     def left(self, *, task: int, epoch: int, epochs: int, done: int) -> float:
-        """Return the seconds left of the run, taking later tasks to be as large as this one."""
+        """Return the seconds left of the run, assuming that later tasks are as large as this one."""
         here = (epochs - epoch) * self._images - done
         later = (self.tasks - task - 1) * epochs * self._images
         return (here + later) / self._rate if self._rate else 0.0
@@ -55,11 +55,11 @@ class _Words(ProgressColumn):
 
 
 class LearningProgress:
-    """A listener that shows how a run goes; use as a context manager.
+    """A listener that shows the progress of a run; use as a context manager.
 
     Args:
         tasks: how many tasks there are; 1 for a single learn.
-        live: draw a bar that moves; otherwise one line an epoch, at most one every few seconds.
+        live: draw a bar; otherwise print one line per epoch, at most one every few seconds.
     """
 
     EVERY = 5.0  # seconds between plain lines

@@ -1,14 +1,15 @@
-"""`itaml report`: one page about any number of runs."""
+"""`itaml report`: one HTML page about any number of runs."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from itaml.cli.options import Quiet
+from itaml.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
     from itaml.report.result import Collection
@@ -17,15 +18,14 @@ if TYPE_CHECKING:
 def command(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, result.json files, or folders of runs.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    figures: Annotated[
-        Path | None, typer.Option(help="Write every figure to this folder too, as SVG, PNG and PDF.")
-    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Folder for every figure as SVG, PNG and PDF.")] = None,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Write one self-contained page: curves, matrices, tables, settings, and how to repeat each run.
+    """Write one self-contained HTML page: curves, matrices, tables, settings, and how to repeat each run.
 
-    A run that cannot be read is named, the others are reported all the same, and the exit code is 1.
+    Runs that cannot be read are named on standard error; the others are reported, and the exit code is 1.
     """
     from itaml.errors import DataError
     from itaml.report.page import page
@@ -43,15 +43,27 @@ def command(
         raise DataError("there is nothing to report")
     write_atomically(output, page(collection).encode())
     written = _figures(collection, figures) if figures is not None else 0
-    if not quiet:
-        also = f", and {written} figures in {figures}" if figures is not None else ""
-        print(f"{len(collection.results)} runs reported in {output}{also}")
+    _print(collection, output, figures, written, quiet=quiet, as_json=as_json)
     if collection.problems:
         raise typer.Exit(1)
 
 
+def _print(
+    collection: Collection, output: Path, figures: Path | None, written: int, *, quiet: bool, as_json: bool
+) -> None:
+    from itaml.cli.words import count
+
+    if as_json:
+        runs = [{"path": str(r.path), "benchmark": r.benchmark, "method": r.method} for r in collection.results]
+        files = {"page": str(output), "figures": None if figures is None else str(figures), "figure_count": written}
+        print(json.dumps({**files, "runs": runs, "problems": list(collection.problems)}))
+    elif not quiet:
+        also = f", and {count(written, 'figure')} in {figures}" if figures is not None else ""
+        print(f"{count(len(collection.results), 'run')} reported in {output}{also}")
+
+
 def _figures(collection: Collection, folder: Path) -> int:
-    """Write every figure of the page, under names that say what it is; return how many."""
+    """Write every figure of the page to a folder; return how many."""
     from itaml.report.collection import figures
     from itaml.report.raster import write_figure
 

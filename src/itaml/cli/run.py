@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,41 +20,46 @@ if TYPE_CHECKING:
 
 
 def command(
-    benchmark: Annotated[str, typer.Argument(help="What to run on; `itaml list benchmarks` shows them.")],
-    method: Annotated[str, typer.Option("--method", "-m", help="What learns; `itaml list methods`.")] = "itaml",
-    preset: Annotated[str, typer.Option(help="The method's settings; `itaml list presets`.")] = "best",
-    seed: Annotated[int, typer.Option(help="Root of all random draws; the same seed repeats a run to the bit.")] = 0,
+    benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
+    method: Annotated[str, typer.Option("--method", "-m", help="Method to run; see `itaml list methods`.")] = "itaml",
+    preset: Annotated[str, typer.Option(help="Preset of the method's settings; see `itaml list presets`.")] = "best",
+    seed: Annotated[int, typer.Option(help="Root of all random seeds; the same seed repeats a run to the bit.")] = 0,
     overrides: Set = None,
-    split: Annotated[str | None, typer.Option(help="Classes in each task, such as 4,3,2,1.")] = None,
-    order_seed: Annotated[int | None, typer.Option(help="Shuffle the classes with this seed; else in order.")] = None,
-    p: Annotated[int | None, typer.Option("-p", "--continuum", help="Samples a continuum, beside 1.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Classes of each task, such as 4,3,2,1; the benchmark's own by default.")
+    ] = None,
+    order_seed: Annotated[
+        int | None, typer.Option(help="Shuffle the classes with this seed; in order by default.")
+    ] = None,
+    p: Annotated[
+        int | None,
+        typer.Option("-p", "--continuum", help="Samples per continuum, besides 1; the benchmark's own by default."),
+    ] = None,
     validation: Annotated[
         float,
-        typer.Option(help="Evaluate on this share of the training data instead of test data, to choose settings."),
+        typer.Option(help="Evaluate on this share of the training data instead of the test data, to choose settings."),
     ] = 0.0,
-    out: Annotated[Path | None, typer.Option(help="Folder of this run; by default a folder in --runs.")] = None,
-    runs: Annotated[Path, typer.Option(help="Folder that runs are kept in.")] = Path("runs"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Delete a run that is there and start again.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder of this run; a folder in --runs by default.")] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete an existing run and start again.")] = False,
     data_root: DataRoot = None,
-    image_size: Annotated[int | None, typer.Option(help="Side in pixels of pictures read from files.")] = None,
-    on_bad_image: Annotated[str, typer.Option(help="What to do with unreadable pictures: skip or fail.")] = "skip",
+    image_size: Annotated[int | None, typer.Option(help="Side in pixels of images read from files.")] = None,
+    on_bad_image: Annotated[str, typer.Option(help="What to do with unreadable images: skip or fail.")] = "skip",
     device: Device = "auto",
     precision: Precision = "auto",
     compiled: Compile = False,
     threads: Threads = None,
     checkpoint_seconds: Annotated[
-        float, typer.Option(min=0, help="Save after an epoch when the last save is older than this.")
+        float, typer.Option(min=0, help="Save a checkpoint after an epoch if the last one is older than this.")
     ] = 30.0,
-    log: Annotated[
-        list[str] | None, typer.Option(help="Write numbers elsewhere too: csv, tensorboard, mlflow. Repeatable.")
-    ] = None,
+    log: Annotated[list[str] | None, typer.Option(help="Also log to csv, tensorboard or mlflow. Repeatable.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn a benchmark task by task, and measure after each task what is remembered.
+    """Train one method on a benchmark, task by task, and evaluate after each task.
 
-    Everything about the run is kept in its folder: settings, checkpoint, events and result.json.
+    The folder of the run holds its settings, checkpoint, event log and result.json.
     """
     from itaml.config import Compute, build, parse_overrides
     from itaml.data.root import data_root as find_root
@@ -98,7 +103,7 @@ def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **opti
 
     tasks = len(config.split) if config.split else benchmark(config.benchmark).tasks
     progress = LearningProgress(tasks, live=sys.stderr.isatty() and not quiet)
-    listeners = [] if quiet else [progress, _table(progress, max(config.p))]
+    listeners = [] if quiet else [progress, _table(progress, config.p)]
     with mirrors(logs, config, folder) as also, _polite_interrupt(progress, quiet=quiet) as stop, progress:
         try:
             return run_experiment(config, folder, listeners=[*listeners, *also], stop=stop, **options)
@@ -106,18 +111,20 @@ def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **opti
             raise InterruptedRunError(f"{error}; it is saved in {folder}: repeat the command with --resume") from error
 
 
-def _table(progress: LearningProgress, p: int) -> Any:
+def _table(progress: LearningProgress, sizes: Sequence[int]) -> Any:
     """Return a listener that prints a row of the accuracy table after each task."""
-    from itaml.cli.tables import header, task_line
+    from itaml.cli.run_tables import TaskTable
     from itaml.events import Event, RunStarted, TaskDone
+
+    table = TaskTable(sizes)
 
     def listen(event: Event) -> None:
         if isinstance(event, RunStarted):
             progress.tasks = progress.time.tasks = event.tasks
-            progress.say("accuracy in per cent on everything seen so far, after each task:")
-            progress.say(header(p))
+            progress.say("accuracy in per cent on all classes seen so far, after each task:")
+            progress.say(table.header())
         elif isinstance(event, TaskDone):
-            progress.say(task_line(event.row, p))
+            progress.say(table.line(event.row))
 
     return listen
 
@@ -144,10 +151,10 @@ def _polite_interrupt(progress: LearningProgress, *, quiet: bool) -> Iterator[An
 
 
 def _print_final(result: dict[str, Any], folder: Path, config: RunConfig) -> None:
-    from itaml.cli.tables import final_lines
+    from itaml.cli.run_tables import final_text
+    from itaml.cli.words import count
 
     name = f"{config.benchmark}, {config.method} ({config.preset}), seed {config.seed}"
-    print(f"\n{name}: after all {len(result['tasks'])} tasks, on {result['evaluated_on']}")
-    for line in final_lines(result, max(config.p)):
-        print(line)
+    print(f"\n{name}: after {count(len(result['tasks']), 'task')}, on {result['evaluated_on']}")
+    print(final_text(result, config.p))
     print(f"\nthe run is in {folder}")

@@ -1,13 +1,18 @@
-"""`itaml watch`: how a run goes, from its event log alone."""
+"""`itaml watch`: the progress of a run, from its event log alone."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from itaml.cli.options import Json
 
 if TYPE_CHECKING:
     from itaml.run.follow import EventTail, RunState
@@ -17,14 +22,16 @@ MARKS = ("o", "x", "+", "*")
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="The folder of a run that is under way, or over.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run, in progress or finished.")],
     *,
-    every: Annotated[float, typer.Option(min=0.05, help="Seconds between looks.")] = 0.5,
-    once: Annotated[bool, typer.Option("--once", help="Show how it stands and end.")] = False,
+    every: Annotated[float, typer.Option(min=0.05, help="Seconds between updates.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Print the present state and exit.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Show a run while it goes on: accuracy after each task as curves, the loss, the time left.
+    """Show the progress of a run: accuracy after each task as curves, the loss, the time left.
 
-    On a terminal the view moves; when piped it is a line an event. It ends when the run ends.
+    On a terminal the view is updated in place; when piped, one line is printed per event. The command ends with the
+    run. With --json, the state is printed as one JSON object per line.
     """
     from itaml.errors import DataError
     from itaml.run.follow import follow
@@ -32,23 +39,33 @@ def command(
     if not run.is_dir() or not ((run / "config.json").exists() or (run / "events.jsonl").exists()):
         raise DataError(f"{run} is not the folder of a run")
     tail, state = follow(run)
-    if sys.stdout.isatty():
+    if as_json:
+        _lines(tail, state, every=every, once=once, show=state_json, show_once=state_json)
+    elif sys.stdout.isatty():
         _live(tail, state, every=every, once=once)
     else:
-        _piped(tail, state, every=every, once=once)
+        _lines(tail, state, every=every, once=once, show=status, show_once=lambda now: "\n".join(view(now)))
 
 
-def _piped(tail: EventTail, state: RunState, *, every: float, once: bool) -> None:
+def _lines(
+    tail: EventTail,
+    state: RunState,
+    *,
+    every: float,
+    once: bool,
+    show: Callable[[RunState], str],
+    show_once: Callable[[RunState], str],
+) -> None:
     """Print one line per event; with `once`, the present state alone."""
     if once:
         for event in tail.read():
             state.take(event)
-        print("\n".join(view(state)))
+        print(show_once(state))
         return
     while True:
         for event in tail.read():
             state.take(event)
-            print(status(state), flush=True)
+            print(show(state), flush=True)
         if state.done:
             return
         time.sleep(every)
@@ -69,6 +86,12 @@ def _live(tail: EventTail, state: RunState, *, every: float, once: bool) -> None
             time.sleep(every)
 
 
+def state_json(state: RunState) -> str:
+    """Return the state of a run as one line of JSON; tasks are counted from 0 as in the event log."""
+    derived = {"done": state.done, "share": state.share, "seconds_left": state.seconds_left}
+    return json.dumps(asdict(state) | derived)
+
+
 def view(state: RunState) -> list[str]:
     """Return the whole view: status, chart and losses, with an empty line between those that there are."""
     parts = [part for part in ([status(state)], chart(state), losses(state)) if part]
@@ -76,15 +99,15 @@ def view(state: RunState) -> list[str]:
 
 
 def status(state: RunState) -> str:
-    """Return one line: which run, where it is, its latest numbers, the time left."""
+    """Return one line: the run, its progress, its latest numbers, the time left."""
     from itaml.cli.progress import duration
-    from itaml.cli.tables import percent
+    from itaml.cli.words import count, percent
 
     if not state.name:
         return "waiting for the run to begin"
     words = [state.name]
     if state.done:
-        words.append(f"over after {len(state.rows)} tasks")
+        words.append(f"finished after {count(len(state.rows), 'task')}")
     elif state.epochs and len(state.rows) <= state.task:
         words.append(f"task {state.task + 1}/{state.tasks} epoch {state.epoch}/{state.epochs}")
     elif state.rows:
@@ -92,14 +115,14 @@ def status(state: RunState) -> str:
     if state.loss is not None and not state.done:
         words.append(f"loss {state.loss:.3f}")
     if state.rows:
-        words += [f"class p={p} {percent(at['class'])}" for p, at in state.rows[-1].get("continuum", {}).items()]
+        words += [f"class p={p} {percent(at['class'], 2)}" for p, at in state.rows[-1].get("continuum", {}).items()]
     if state.seconds_left and not state.done:
         words.append(f"{duration(state.seconds_left)} left")
     return "  ".join(words)
 
 
 def chart(state: RunState, *, height: int = HEIGHT) -> list[str]:
-    """Draw accuracy after each task with characters: a column a task, 0 to 100 per cent, a mark a protocol."""
+    """Draw accuracy after each task as text: one column per task, 0 to 100 per cent, one mark per protocol."""
     if not state.rows:
         return []
     curves: dict[str, list[float | None]] = {}
@@ -112,7 +135,7 @@ def chart(state: RunState, *, height: int = HEIGHT) -> list[str]:
     step = 4 if state.tasks <= 20 else 2
     grid = [[" "] * (step * max(state.tasks, len(state.rows)) + 1) for _ in range(height + 1)]
     shown = list(zip(curves, MARKS, strict=False))
-    for name, mark in reversed(shown):  # the first, what matters most, on top
+    for name, mark in reversed(shown):  # the first is the most important and is drawn last
         for task, value in enumerate(curves[name]):
             if value is not None:
                 grid[round((1 - value) * height)][step * task + 2] = mark
@@ -128,7 +151,7 @@ def chart(state: RunState, *, height: int = HEIGHT) -> list[str]:
 
 
 def losses(state: RunState, *, most: int = 60) -> list[str]:
-    """Draw the loss of the task under way as a row of blocks."""
+    """Draw the loss of the current task as a row of blocks."""
     values = state.losses[-most:]
     if not values or state.done:
         return []

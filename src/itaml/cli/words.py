@@ -17,14 +17,14 @@ def count(number: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """Return names after one another, the rest of many as a number."""
+    """Return names separated by commas; those beyond `most` as their number."""
     shown = ", ".join(map(printable, names[:most]))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def percent(value: float | None) -> str:
-    """Return a fraction as per cent, a dash where there is none."""
-    return "-" if value is None else f"{100 * value:.1f}"
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a fraction in per cent, a dash where there is none."""
+    return "-" if value is None else f"{100 * value:.{digits}f}"
 
 
 def size(count: int) -> str:

@@ -1,4 +1,4 @@
-"""A table as text: for a terminal, Markdown, LaTeX, and as CSV and JSON for programs."""
+"""A table as Markdown or LaTeX for documents, and as CSV or JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,33 +11,21 @@ from typing import Any
 
 from itaml.report.table import Table, cells_of
 
-FORMATS = ("table", "markdown", "csv", "latex", "json")
+FORMATS = ("markdown", "csv", "latex")  # besides JSON, which has an option of its own
 
 
 def written(table: Table, form: str) -> str:
-    """Return the table as text in one of `FORMATS`, without the last line break."""
+    """Return the table in one of `FORMATS` or as `json`, without the last line break."""
     if form == "json":
         return _json(table)
     if form == "csv":
         return _csv(table)
     bold: dict[str, Callable[[str], str]] = {
-        "table": lambda text: f"*{text}",
         "markdown": lambda text: f"**{text}**",
         "latex": lambda text: f"\\textbf{{{text}}}",
     }
     grid = cells_of(table, bold[form])
-    if form == "latex":
-        return _latex(grid, table)
-    return _markdown(grid, table) if form == "markdown" else _plain(grid)
-
-
-def _plain(grid: list[list[str]]) -> str:
-    widths = [max(len(row[index]) for row in grid) for index in range(len(grid[0]))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))])
-        for row in grid
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    return _latex(grid, table) if form == "latex" else _markdown(grid, table)
 
 
 def _markdown(grid: list[list[str]], table: Table) -> str:

@@ -22,7 +22,7 @@ LAYERS = (
     {"learners"},
     {"metrics"},
     {"run"},
-    {"library", "report", "serve", "cli", "testing", "sklearn", "__main__"},
+    {"doctor", "library", "report", "serve", "cli", "testing", "sklearn", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 COMMANDS = [
@@ -38,6 +38,7 @@ COMMANDS = [
     "watch",
     "list",
     "bound",
+    "doctor",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 

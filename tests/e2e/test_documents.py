@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -77,4 +78,5 @@ def test_wheel_installs_and_runs_in_a_clean_environment(tmp_path: Path) -> None:
     assert home.startswith(str(site))
     assert (Path(home).parent / "py.typed").exists()
     assert "paper" in run("-m", "itaml", "list", "presets")
+    assert json.loads(run("-m", "itaml", "doctor", "--json"))["can_train"]  # the trial process finds the package too
     assert "class accuracy, p=20" in run("-m", "itaml", "run", "digits", "--set", "epochs=1")

@@ -12,7 +12,22 @@ from typing import Annotated, Any
 import typer
 
 from itaml._version import __version__
-from itaml.cli import ablate, bound, compare, data, info, learn, listing, predict, report, rollback, run, verify, watch
+from itaml.cli import (
+    ablate,
+    bound,
+    compare,
+    data,
+    doctor,
+    info,
+    learn,
+    listing,
+    predict,
+    report,
+    rollback,
+    run,
+    verify,
+    watch,
+)
 from itaml.errors import ItamlError
 
 app = typer.Typer(
@@ -35,6 +50,7 @@ app.command("report")(report.command)
 app.command("watch")(watch.command)
 app.command("list")(listing.command)
 app.command("bound")(bound.command)
+app.command("doctor")(doctor.command)
 app.add_typer(data.app, name="data")
 
 

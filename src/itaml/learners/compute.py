@@ -24,12 +24,18 @@ def pick_device(compute: Compute) -> torch.device:
     Raises:
         SettingsError: the device is not there.
     """
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    there = devices()
     if compute.device == "auto":
-        return torch.device(next(name for name in ("cuda", "mps", "cpu") if there[name]))
-    if not there[compute.device]:
+        return torch.device(there[0])
+    if compute.device not in there:
         raise SettingsError(f"device {compute.device} is not available on this machine")
     return torch.device(compute.device)
+
+
+def devices() -> tuple[str, ...]:
+    """Return the devices that torch can use here, the fastest first."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    return tuple(name for name, available in there.items() if available)
 
 
 def has_convolutions(model: nn.Module) -> bool:
@@ -70,11 +76,16 @@ def choose_format(compute: Compute, device: torch.device, *, convolutions: bool)
         return NumberFormat(native, f"this GPU {'has' if native else 'does not have'} bf16 instructions")
     if device.type != "cpu":
         return NumberFormat(False, f"bf16 is not used on {device.type}")
-    if not torch.backends.mkldnn.is_available() or not has_bf16_instructions():
+    if not needs_probe(device):
         return NumberFormat(False, "this CPU has no bf16 instructions that torch can use")
     probe = bf16_probe()
     crashed = "bf16 does not work on this machine: " if probe.outcome == "crashed" else ""
     return NumberFormat(probe.outcome == "fast", crashed + probe.reason)
+
+
+def needs_probe(device: torch.device) -> bool:
+    """Say whether only a probe can tell if bfloat16 is faster than fp32 there."""
+    return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_bf16_instructions()
 
 
 def check_compute(compute: Compute) -> None:

@@ -1,0 +1,1 @@
+"""Examine the machine and the installation: what is used, what is missing, what to do about it."""

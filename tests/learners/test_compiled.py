@@ -94,7 +94,7 @@ def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("limits", "name", "value"),
     [
-        ({"cache_size_limit": 8}, "cache_size_limit", MOST_SHAPES),  # torch 2.4 and 2.5
+        ({"cache_size_limit": 8}, "cache_size_limit", MOST_SHAPES),  # up to torch 2.6
         ({"recompile_limit": 8}, "recompile_limit", MOST_SHAPES),
         ({"recompile_limit": 500}, "recompile_limit", 500),
     ],

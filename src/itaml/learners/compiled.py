@@ -46,7 +46,7 @@ class CompiledBackbone:
 
 
 def allow_shapes(limits: Any) -> None:
-    """Let torch translate one network for `MOST_SHAPES` shapes; before torch 2.6 the limit had another name."""
+    """Let torch translate one network for `MOST_SHAPES` shapes; before torch 2.7 the limit had another name."""
     name = "recompile_limit" if hasattr(limits, "recompile_limit") else "cache_size_limit"
     setattr(limits, name, max(getattr(limits, name), MOST_SHAPES))
 

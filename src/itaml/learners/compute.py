@@ -119,7 +119,7 @@ def has_bf16_instructions() -> bool:
 
 def cpu_features() -> frozenset[str]:
     """Return the instruction sets of the CPU, from torch or, with an older one, from the operating system."""
-    ask = getattr(torch.cpu, "get_capabilities", None)  # new in torch 2.6
+    ask = getattr(torch.cpu, "get_capabilities", None)  # older versions have no such function
     if ask is None:
         return cpu_flags()
     capabilities: Mapping[str, Any] = ask()

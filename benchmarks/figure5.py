@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from itaml.report.drawing import to_svg
 from itaml.report.figures import figure5
 from itaml.report.result import load_result
 from itaml.report.summary import group
+from itaml.report.svg import to_svg
 from itaml.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,8 +30,8 @@ def draw(benchmark: str) -> Path:
     if not groups:
         sys.exit(f"no results in {folder}: run `itaml compare {benchmark} --figure5 --seeds 0,1,2` and copy them there")
     path = ROOT / "docs" / "figures" / f"figure5-{benchmark}.svg"
-    drawing = figure5(groups, max(one.first.p for one in groups))
-    write_atomically(path, to_svg(drawing, page=False).encode())
+    chart = figure5(groups, max(one.first.p for one in groups))
+    write_atomically(path, (to_svg(chart) + "\n").encode())
     return path
 
 

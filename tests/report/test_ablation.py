@@ -15,14 +15,12 @@ from handmade import finish
 from itaml.inference.bound import task_accuracy
 from itaml.report.ablation import Ablation, measure
 from itaml.report.ablation_files import plot, write
-from itaml.report.charts import Axis, Series, line_chart
-from itaml.report.dots import dot_chart
-from itaml.report.drawing import Area, Line, Text
 from itaml.report.result import collect
 from itaml.report.table import cell
 from itaml.run.ablate import Plan, plan
 from itaml.run.experiment import run_experiment
 from itaml.run.remeasure import Remeasure
+from plotted import line_points
 
 
 def _plan(runs: Path, over: str, *values: str, benchmark: str = "digits", **rest: Any) -> Plan:
@@ -137,50 +135,30 @@ def test_numbers_are_drawn_in_order_as_lines_with_bands(tmp_path: Path) -> None:
     made = _plan(tmp_path, "beta", "2", "0")
     for job, last in zip(made.jobs, (0.80, 0.84, 0.90, 0.92), strict=True):
         finish(job, last=last)
-    drawing = plot(_measured(made, tmp_path))
-    first, second = (s for s in drawing.shapes if isinstance(s, Line) and s.colour.startswith("series"))
-    assert first.points[0][0] < first.points[1][0]
-    assert first.points[0][1] < first.points[1][1]  # beta = 0 is better, and y grows downwards
-    assert second.points[0][1] < first.points[0][1]  # p = 20 is above p = 1
-    assert len([s for s in drawing.shapes if isinstance(s, Area) and s.opacity < 1]) == 2
-    texts = [s.text for s in drawing.shapes if isinstance(s, Text)]
-    assert {"p = 1", "p = 20", "0", "2", "beta: decay of the outer rate eta"} <= set(texts)
+    axes = plot(_measured(made, tmp_path)).figure.axes[0]
+    lines = {line.get_label(): line_points(line) for line in axes.lines}
+    assert lines == {
+        "p = 1": [[0, 2], pytest.approx([91, 82])],
+        "p = 20": [[0, 2], pytest.approx([100, 92])],
+    }
+    assert len(axes.collections) == 2  # bands
+    assert axes.get_xlabel() == "beta: decay of the outer rate eta"
 
 
 def test_p_is_drawn_on_a_logarithmic_axis_beside_the_prediction(tmp_path: Path) -> None:
     made = _plan(tmp_path, "p", "1", "10")
     for job in made.jobs:
         finish(job)
-    drawing = plot(_measured(made, tmp_path))
-    texts = {s.text for s in drawing.shapes if isinstance(s, Text)}
-    assert {"measured", "Algorithm 4", "p: samples of one unknown task, log scale"} <= texts
+    axes = plot(_measured(made, tmp_path)).figure.axes[0]
+    assert [line.get_label() for line in axes.lines] == ["measured", "Algorithm 4"]
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "p: samples of one unknown task, log scale")
 
 
 def test_names_are_drawn_as_dots_a_row_each(tmp_path: Path) -> None:
     made = _plan(tmp_path, "selection")
     for job in made.jobs:
         finish(job, last=0.8 + 0.1 * job.config.seed)
-    drawing = plot(_measured(made, tmp_path))
-    texts = [s.text for s in drawing.shapes if isinstance(s, Text)]
-    assert [text for text in texts if text in ("random", "herding", "first")] == ["random", "herding", "first"]
-    assert len([s for s in drawing.shapes if isinstance(s, Area)]) == 2 + 2 * 3  # the key, and a dot a row
-
-
-def test_dots_are_where_their_values_are_and_deviations_go_through_them() -> None:
-    line = Series("p = 1", [0, 1, 2], [90.0, None, 80.0], low=[88.0, None, 80.0], high=[92.0, None, 80.0])
-    drawing = dot_chart(["a", "b", "c"], [line], title="t", x_label="x", x_range=(80.0, 100.0))
-    ticks = {s.text: s.at[0] for s in drawing.shapes if isinstance(s, Text) and s.text.isdigit()}
-    axis = Axis(80, 100, ticks["80"], ticks["100"])
-    spread = [s for s in drawing.shapes if isinstance(s, Line) and s.colour == "series0"]
-    assert [x for x, _ in spread[0].points] == pytest.approx([axis(88), axis(92)])
-    dots = [s for s in drawing.shapes if isinstance(s, Area)][1:]  # the first is the key's
-    assert len(dots) == 2
-    assert sum(x for x, _ in dots[0].points) / len(dots[0].points) == pytest.approx(axis(90))
-    assert max(y for _, y in dots[1].points) < drawing.height
-
-
-def test_labels_of_close_values_do_not_run_into_each_other() -> None:
-    line = Series("a", [0, 1, 2, 100], [1.0, 2.0, 3.0, 4.0])
-    drawing = line_chart([line], title="t", x_label="x", y_label="y", y_range=(0, 8))
-    low = max(s.at[1] for s in drawing.shapes if isinstance(s, Text) and s.text == "0")
-    assert [s.text for s in drawing.shapes if isinstance(s, Text) and s.at[1] == low] == ["0", "100"]
+    axes = plot(_measured(made, tmp_path)).figure.axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["random", "herding", "first"]
+    values = [line_points(line)[0] for line in axes.lines]
+    assert values == [pytest.approx([85.0] * 3), pytest.approx([95.0] * 3)]

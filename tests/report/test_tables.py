@@ -128,7 +128,7 @@ def test_runs_with_other_tasks_are_pointed_out() -> None:
 
 
 def test_the_command_that_repeats_a_run_names_what_its_preset_does_not_say(tmp_path: Path) -> None:
-    from itaml.report.words import command
+    from itaml.report.text import command
     from itaml.run.config import resolve
 
     config = resolve(

@@ -67,6 +67,7 @@ def command(
     learner per seed; for all others, every value is trained. Finished runs are kept and interrupted runs are resumed,
     so the command can be repeated at any time.
     """
+    import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
     from itaml.config import Compute, build, parse_overrides
     from itaml.learners.compute import check_compute
     from itaml.run.ablate import check, plan

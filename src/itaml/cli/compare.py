@@ -69,6 +69,8 @@ def command(
     from itaml.run.compare import plan
 
     check_format(form, as_json=as_json)
+    if figure5:
+        import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
     wanted = plan(
         benchmark,
         methods=parse_words(methods) if methods else _default_methods(figure5),
@@ -109,12 +111,12 @@ def _print_results(jobs: Sequence[Job], form: str, *, as_json: bool) -> Collecti
 
 
 def _draw_figure5(collection: Collection, folder: Path) -> Path:
-    from itaml.report.drawing import to_svg
     from itaml.report.figures import figure5
     from itaml.report.summary import group
+    from itaml.report.svg import to_svg
     from itaml.storage import write_atomically
 
     groups = group(collection.results)
     path = folder / "figure5.svg"
-    write_atomically(path, to_svg(figure5(groups, max(one.first.p for one in groups)), page=False).encode())
+    write_atomically(path, (to_svg(figure5(groups, max(one.first.p for one in groups))) + "\n").encode())
     return path

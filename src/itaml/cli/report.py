@@ -32,10 +32,6 @@ def command(
     from itaml.report.result import collect
     from itaml.storage import write_atomically
 
-    if figures is not None:
-        from itaml.report.raster import check_extra
-
-        check_extra()
     collection = collect(runs)
     for problem in collection.problems:
         print(f"not reported: {problem}", file=sys.stderr)
@@ -65,9 +61,9 @@ def _print(
 def _figures(collection: Collection, folder: Path) -> int:
     """Write every figure of the page to a folder; return how many."""
     from itaml.report.collection import figures
-    from itaml.report.raster import write_figure
+    from itaml.report.svg import write_figure
 
-    drawings = figures(collection)
-    for name, drawing in drawings.items():
-        write_figure(drawing, folder / name)
-    return len(drawings)
+    charts = figures(collection)
+    for name, chart in charts.items():
+        write_figure(chart, folder / name)
+    return len(charts)

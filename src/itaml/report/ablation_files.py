@@ -11,11 +11,11 @@ from typing import Any
 
 from itaml._version import __version__
 from itaml.report.ablation import PREDICTED, TASK, Ablation, Level
-from itaml.report.charts import SIZE, WIDTH, Series, line_chart, percent_range
-from itaml.report.dots import dot_chart
-from itaml.report.drawing import Drawing, shortened, to_svg
+from itaml.report.bars import dot_chart
+from itaml.report.charts import Panel, Series, line_chart, percent_range, shortened
 from itaml.report.figures import series_of
 from itaml.report.formats import written
+from itaml.report.svg import Chart, to_svg
 from itaml.run.knobs import CONTINUUM, is_number
 from itaml.storage import write_atomically, write_json
 
@@ -31,7 +31,7 @@ def write(ablation: Ablation, folder: Path) -> Path:
     text = f"{title}{written(ablation.table, 'markdown')}\n\n![{plot(ablation).title}]({PLOT})\n"
     write_json(folder / NUMBERS, to_json(ablation))
     write_atomically(folder / CSV, (written(ablation.table, "csv") + "\n").encode())
-    write_atomically(folder / PLOT, to_svg(plot(ablation), page=False).encode())
+    write_atomically(folder / PLOT, (to_svg(plot(ablation)) + "\n").encode())
     write_atomically(folder / MARKDOWN, text.encode())
     return folder / PLOT
 
@@ -67,7 +67,7 @@ def _row(ablation: Ablation, level: Level) -> dict[str, Any]:
     }
 
 
-def plot(ablation: Ablation) -> Drawing:
+def plot(ablation: Ablation) -> Chart:
     """Draw accuracies against the knob: lines for numbers, dots for names."""
     plan, levels = ablation.plan, list(ablation.levels)
     numbers = all(is_number(level.value) for level in levels)
@@ -90,7 +90,7 @@ def plot(ablation: Ablation) -> Drawing:
     return dot_chart(names, lines, title=title, x_label="class accuracy, %", x_range=percent_range(lines))
 
 
-def _against_p(levels: list[Level], within: str) -> Drawing:
+def _against_p(levels: list[Level], within: str) -> Chart:
     sizes = [level.value for level in levels]
     lines = [
         series_of(name, sizes, [level.stat(column.name) for level in levels], style=style)
@@ -101,16 +101,10 @@ def _against_p(levels: list[Level], within: str) -> Drawing:
     return _lines(lines, title=f"Task accuracy, {within}", x_label=label, y_label="task accuracy, %", log=True)
 
 
-def _lines(lines: list[Series], *, title: str, x_label: str, y_label: str, log: bool) -> Drawing:
-    return line_chart(
-        lines,
-        title=_fitted(title),
-        x_label=f"{x_label}, log scale" if log else x_label,
-        y_label=y_label,
-        y_range=percent_range(lines),
-        log_x=log,
-    )
+def _lines(lines: list[Series], *, title: str, x_label: str, y_label: str, log: bool) -> Chart:
+    x_label = f"{x_label}, log scale" if log else x_label
+    return line_chart(Panel(lines, _fitted(title), x_label, y_label, percent_range(lines), log_x=log))
 
 
 def _fitted(title: str) -> str:
-    return shortened(title, SIZE, WIDTH - 8)
+    return shortened(title, 52)

@@ -1,166 +1,185 @@
-"""The report: one HTML page that needs nothing but itself."""
+"""The report: one HTML page without external requests, rendered from `templates/page.html`."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
+from itertools import count
 from typing import Any
 
 from itaml._version import __version__
-from itaml.report import published, words
-from itaml.report.drawing import DARK, LIGHT, Drawing, css_variables, to_svg
-from itaml.report.exemplars import exemplars
-from itaml.report.figures import costs, curves, of_group
-from itaml.report.html import Content, Markup, table, tag
+from itaml.errors import MissingExtraError
+from itaml.report import published, text
+from itaml.report.charts import line_chart, swatch
+from itaml.report.exemplars import Exemplars, exemplars
+from itaml.report.figures import accuracy_panels, axis_ranges, cost_panels
+from itaml.report.method_figures import method_figures
+from itaml.report.page_table import TableView, table_view
+from itaml.report.ranking import finding, rank, remarks
 from itaml.report.result import Collection, Result
 from itaml.report.summary import Group, by_benchmark, group, protocol_notes
-from itaml.report.table import Table, cell, make_table
+from itaml.report.svg import Chart, to_svg
+from itaml.report.theme import DARK, LIGHT, css_variables, style
 
-# Whatever a class name or a path might smuggle in, the page may load nothing and run nothing.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-PICTURES = 600_000  # bytes of exemplars on a page, so that it stays easy to send
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+except ImportError as error:
+    raise MissingExtraError("reports need jinja2: pip install 'itaml[report]'") from error
+
+IMAGE_BYTES = 500_000  # of exemplars on a page, so that it stays easy to send
+FEW = 4  # methods whose details are open from the beginning
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a page says about one method."""
+
+    label: str
+    anchor: str
+    run: Result
+    setup: str
+    seeds: str
+    charts: tuple[Markup, ...]
+    exemplars: Exemplars
+    settings: Mapping[str, str]
+    commands: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a page says about one benchmark."""
+
+    name: str
+    anchor: str
+    protocol: str
+    seeds: str
+    notes: Sequence[str]
+    findings: Sequence[str]
+    remarks: Sequence[str]
+    table: TableView
+    also_published: Sequence[str]
+    legend: Sequence[tuple[str, int, Markup]]  # name, series, swatch
+    ranges: Mapping[str, Sequence[Markup]]  # charts by the range of their axis
+    costs: Sequence[Markup]
+    methods: Sequence[Method]
 
 
 def page(collection: Collection) -> str:
     """Return the page about all results; at least one is needed."""
-    sections = by_benchmark(collection.results)
-    assert sections, "a report needs a result"
-    title = f"itaml: {', '.join(sections)}"
-    body: list[Content] = [tag("h1", title), _problems(collection, len(sections))]
+    benchmarks = by_benchmark(collection.results)
+    assert benchmarks, "a report needs a result"
+    builder = _Builder(image_bytes=IMAGE_BYTES // len(collection.results))
+    with style():
+        sections = [builder.section(name, results, f"b{n}") for n, (name, results) in enumerate(benchmarks.items())]
+    problems = list(collection.problems)
     if len(sections) > 1:
-        links = (tag("li", tag("a", name, href=f"#b{n}")) for n, name in enumerate(sections))
-        body.append(tag("nav", tag("ul", *links)))
-    budget = PICTURES // len(collection.results)
-    body += [
-        _section(name, results, anchor=f"b{n}", pictures=budget) for n, (name, results) in enumerate(sections.items())
-    ]
-    body.append(tag("p", f"Made by itaml {__version__} from the result files of the runs.", class_="soft small"))
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content_="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content_=POLICY),
-        tag("title", title),
-        tag("style", Markup(_style())),
+        problems.append(f"The runs are of {len(sections)} benchmarks; each has its own part and they are not compared.")
+    script = _file("script.js")
+    environment = Environment(
+        loader=PackageLoader("itaml.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return "<!doctype html>\n" + tag("html", head, tag("body", tag("main", *body)), lang="en") + "\n"
+    return environment.get_template("page.html").render(
+        title=f"itaml: {', '.join(benchmarks)}",
+        version=__version__,
+        policy=_policy(script),
+        style=Markup(_style_sheet()),
+        script=Markup(script),
+        problems=problems,
+        sections=sections,
+        meanings=text.MEANINGS,
+        few=FEW,
+    )
 
 
-def _style() -> str:
+def _file(name: str) -> str:
+    return files("itaml.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _style_sheet() -> str:
     light, dark = f":root{{{css_variables(LIGHT)}}}", f":root{{{css_variables(DARK)}}}"
-    sheet = files("itaml.report").joinpath("style.css").read_text(encoding="utf-8")
-    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}\n{sheet}"
+    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}\n{_file('style.css')}"
 
 
-def _problems(collection: Collection, benchmarks: int) -> Markup:
-    sentences = list(collection.problems)
-    if benchmarks > 1:
-        sentences.append(f"The runs are of {benchmarks} benchmarks; each has its own part, and they are not compared.")
-    if not sentences:
-        return Markup()
-    return tag("div", tag("ul", *(tag("li", sentence) for sentence in sentences)), class_="notice")
+def _policy(script: str) -> str:
+    """Return a policy under which the page loads nothing and runs its own script alone, whatever a class is called."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 
 
-def _section(name: str, results: Sequence[Result], *, anchor: str, pictures: int) -> Markup:
-    groups = group(results)
-    comparison = make_table(groups)
-    p = max(one.first.p for one in groups)
-    seeds = sorted({run.seed for one in groups for run in one.runs})
-    parts: list[Content] = [tag("h2", name, id=anchor)]
-    parts.append(tag("p", words.protocol(groups[0].first)))
-    parts.append(tag("p", f"Seeds: {', '.join(map(str, seeds))}. Bands and ± are one deviation over seeds."))
-    notes = protocol_notes(groups)
-    if notes:
-        parts.append(tag("div", *(tag("p", note) for note in notes), class_="notice"))
-    parts += [tag("h3", "Results after the last task"), _results(comparison)]
-    parts += [tag("p", note, class_="soft small") for note in comparison.notes]
-    parts.append(_meanings())
-    parts.append(_published(name, groups))
-    parts += [tag("h3", "Accuracy after each task"), _charts(list(curves(groups, p).values()), "charts wide")]
-    parts += [tag("h3", "Time and memory"), _charts(costs(groups), "charts wide")]
-    parts += [_method(one, style, heading=f"{anchor}m{style}", pictures=pictures) for style, one in enumerate(groups)]
-    return tag("section", *parts)
+class _Builder:
+    """Builds sections; counts figures, so that identifiers in their SVG are unique in the page."""
+
+    def __init__(self, *, image_bytes: int) -> None:
+        self.image_bytes = image_bytes
+        self.numbers = count()
+
+    def svg(self, chart: Chart) -> Markup:
+        return Markup(to_svg(chart, prefix=f"f{next(self.numbers)}-"))
+
+    def section(self, name: str, results: Sequence[Result], anchor: str) -> Section:
+        ranking = rank(group(results))
+        groups = ranking.groups
+        p = max(one.first.p for one in groups)
+        panels = accuracy_panels(groups, p)
+        legend = [(one.label, number, self.svg(swatch(number))) for number, one in enumerate(groups)]
+        if any(line.style < 0 for panel in panels.values() for line in panel.series):
+            legend.append(("published", -1, self.svg(swatch(-1))))
+        return Section(
+            name=name,
+            anchor=anchor,
+            protocol=text.protocol(groups[0].first),
+            seeds=", ".join(map(str, sorted({run.seed for one in groups for run in one.runs}))),
+            notes=protocol_notes(groups),
+            findings=[finding(ranking, size) for size in sorted({1, p} & set(groups[0].first.final.continuum))],
+            remarks=remarks(ranking),
+            table=table_view(ranking),
+            also_published=_also_published(name, groups),
+            legend=legend,
+            ranges={label: [*map(self.svg, charts)] for label, charts in axis_ranges(panels).items()},
+            costs=[self.svg(line_chart(panel, legend=False)) for panel in cost_panels(groups).values()],
+            methods=[self.method(one, number, f"{anchor}m{number}") for number, one in enumerate(groups)],
+        )
+
+    def method(self, one: Group, number: int, anchor: str) -> Method:
+        run = one.first
+        return Method(
+            label=one.label,
+            anchor=anchor,
+            run=run,
+            setup=text.setup(run),
+            seeds=", ".join(str(other.seed) for other in one.runs),
+            charts=tuple(self.svg(chart) for chart in method_figures(one, number).values()),
+            exemplars=exemplars(run, budget=self.image_bytes),
+            settings=_settings(run),
+            commands=tuple(text.command(other) for other in one.runs),
+            paths=tuple(str(other.path) for other in one.runs),
+        )
 
 
-def _results(comparison: Table) -> Markup:
-    """Return the table, with the best in bold and published figures beside ours."""
-    shown = comparison.with_published
-    head: list[Content] = ["method", "seeds"]
-    for column in comparison.columns:
-        head += [column.name, "published"] if column.name in shown else [column.name]
-    rows: list[list[Content]] = []
-    for row in comparison.rows:
-        cells: list[Content] = [row.label, str(row.seeds)]
-        for column in comparison.columns:
-            number = cell(row.cells[column.name], column)
-            cells.append(tag("b", number) if column.name in row.best else number)
-            if column.name in shown:
-                figure = row.published.get(column.name)
-                cells.append("-" if figure is None else tag("span", f"{100 * figure.value:.2f}", class_="soft"))
-        rows.append(cells)
-    return table([head, *rows], class_="results")
-
-
-def _meanings() -> Markup:
-    pairs = (part for name, meaning in words.MEANINGS for part in (tag("dt", name), tag("dd", meaning)))
-    return tag("details", tag("summary", "What each number means"), tag("dl", *pairs), open="")
-
-
-def _published(name: str, groups: Sequence[Group]) -> Markup:
+def _also_published(name: str, groups: Sequence[Group]) -> list[str]:
     """List published figures that fit no row: other settings of the methods shown, and continuum sizes."""
     shown = {one.first.method for one in groups}
     found = [f for f in published.figures(name) if f.method in shown and f.setting]
     lines = [f"{f.method}, {f.setting}, p = {f.p}: {100 * f.value:.2f} ({f.source})" for f in found]
-    lines += [f"{b.n} samples for a task accuracy of {100 * b.gamma:g} % ({b.source})" for b in published.bounds(name)]
-    if not lines:
-        return Markup()
-    return tag("div", tag("p", "Also published:"), tag("ul", *(tag("li", line) for line in lines)), class_="small")
-
-
-def _charts(drawings: Sequence[Drawing], kind: str = "charts") -> Markup:
-    return tag("div", *(tag("figure", Markup(to_svg(drawing, page=True))) for drawing in drawings), class_=kind)
-
-
-def _method(one: Group, style: int, *, heading: str, pictures: int) -> Markup:
-    run = one.first
-    seeds = ", ".join(str(other.seed) for other in one.runs)
-    parts: list[Content] = [
-        tag("h3", one.label, id=heading),
-        tag("p", f"Preset {run.preset}, {words.setup(run)}; seeds {seeds}.", class_="soft"),
-        _charts(list(of_group(one, style).values())),
-        tag("h4", "Exemplar memory"),
-        _exemplars(run, pictures),
-        tag("h4", "Settings"),
-        _settings(run),
-        tag("h4", "Versions"),
-        tag("p", "; ".join(f"{name} {value}" for name, value in run.environment.items()), class_="small"),
-        tag("h4", "To repeat"),
-        tag("pre", tag("code", "\n".join(words.command(other) for other in one.runs))),
-        tag("p", "From " + "; ".join(str(other.path) for other in one.runs), class_="soft small"),
+    return lines + [
+        f"{b.n} samples for a task accuracy of {100 * b.gamma:g} % ({b.source})" for b in published.bounds(name)
     ]
-    return tag("section", *parts)
 
 
-def _exemplars(run: Result, budget: int) -> Markup:
-    found = exemplars(run, budget=budget)
-    strips = (
-        tag(
-            "figure",
-            tag("figcaption", f"{strip.name} ({strip.kept})"),
-            tag("img", src=strip.uri, alt=f"exemplars of {strip.name}"),
-        )
-        for strip in found.strips
-    )
-    return tag("div", tag("p", found.words, class_="soft small"), tag("div", *strips, class_="exemplars"))
-
-
-def _settings(run: Result) -> Markup:
-    """List every setting; seeds that follow the root seed go without saying."""
+def _settings(run: Result) -> dict[str, str]:
+    """Return every setting but the seeds that follow from the root seed."""
     values = _flat(run.config)
-    shown = {k: v for k, v in values.items() if not (k.startswith("seeds.") and v == values.get("seed"))}
-    lines = (tag("li", tag("span", name + " ", class_="soft"), tag("code", value)) for name, value in shown.items())
-    return tag("ul", *lines, class_="settings") if shown else tag("p", "The result does not hold them.")
+    return {k: v for k, v in values.items() if not (k.startswith("seeds.") and v == values.get("seed"))}
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, str]:

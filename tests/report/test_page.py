@@ -218,7 +218,7 @@ def test_the_command_reports_the_rest_when_some_runs_are_bad(
     assert ended.value.code == 1
     said = capsys.readouterr()
     assert said.err.count("not reported: ") == 2
-    assert "1 runs reported" in said.out
+    assert "1 run reported" in said.out
     text = output.read_text(encoding="utf-8")
     assert "damaged or not JSON" in text
     assert "no such file" in text

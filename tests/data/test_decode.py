@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import zlib
@@ -178,3 +179,14 @@ def test_bad_files_are_refused_with_a_reason(tmp_path: Path, kind: str, reason: 
         decode(str(path), size=8)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_libtiff_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.tif"
+    Image.fromarray(np.zeros((64, 64, 3), dtype=np.uint8)).save(path, compression="tiff_lzw")
+    whole = path.read_bytes()
+    for place in range(8, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(BadImageError):
+            decode(str(path), size=8)
+    assert capfd.readouterr() == ("", "")

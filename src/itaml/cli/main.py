@@ -5,8 +5,10 @@ A command's module imports nothing heavy at its top, so that help, lists and the
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -71,6 +73,8 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # what Pillow finds odd in an image is not for the user
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)
     sys.exit(_run(arguments))
 
 

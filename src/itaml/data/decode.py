@@ -1,29 +1,40 @@
-"""Turn one picture file into RGB pixels at a wanted side, whatever its kind, or say why that cannot be done.
+"""Turn one image file into RGB pixels at a wanted side, whatever its kind, or say why that cannot be done.
 
-| picture | what happens |
+| image | what happens |
 |---|---|
-| JPEG | decoded at the smallest of its scales that is not below the wanted side (Pillow's draft mode) |
+| JPEG, JPEG 2000 | decoded at the smallest of its scales that is not below the wanted side |
 | palette, grey, CMYK, YCbCr | converted to RGB |
 | alpha, or a transparent colour | composited on white |
 | 16-bit grey | divided by 257, so that 65535 becomes 255 and nothing is clipped |
 | EXIF orientation | applied |
-| more than `MAX_PIXELS` pixels | refused before decoding |
+| more than `MAX_PIXELS` pixels, or `MAX_MEMORY` bytes to decode them | refused before decoding |
 | floating-point pixels | refused: their range is not known |
+
+Large images are converted in bands, each reduced before the next is taken, so that beside the decoded image there is
+never a second one of its size.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError, _imaging
 
-from itaml.errors import DataError
+from itaml.data.decode_memory import HEAD, MAX_MEMORY, estimate, reserved, resolutions
+from itaml.errors import DataError, UnsafeFileError
+from itaml.storage import open_regular
 
-MAX_PIXELS = 80_000_000  # 240 MB as RGB; below the number at which Pillow itself warns of a decompression bomb
+MAX_PIXELS = 80_000_000  # 320 MB as RGB; below the number at which Pillow itself warns of a decompression bomb
+MAX_FILE = 1_000_000_000  # bytes
+LARGE = 4_000_000  # pixels from which an image is converted in bands
+BAND = 1_000_000  # pixels of a band
+GAP = 3  # an image is reduced by whole factors to this many times the wanted side, and then resampled
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2")
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # no format that runs a program (EPS, PDF)
 
@@ -67,24 +78,58 @@ def decode(path: str, *, size: int | None = None, max_pixels: int = MAX_PIXELS) 
         raise BadImageError(path, _reason(error)) from error
 
 
+@contextmanager
+def open_image(path: str) -> Iterator[Image.Image]:
+    """Open an image file, without decoding it, inside the block.
+
+    Raises:
+        UnsafeFileError: it is not a regular file, or too large.
+        OSError: it is missing, or not an image (and whatever else Pillow raises on broken files).
+    """
+    with open_regular(os.path.realpath(path), limit=MAX_FILE) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ValueError("the file is empty")
+        with Image.open(file, formats=_formats()) as image:
+            yield image
+
+
 def _decode(path: str, size: int | None, max_pixels: int) -> Pixels:
-    found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode):  # a named pipe would block for ever
-        raise ValueError("not a regular file")
-    if found.st_size == 0:
-        raise ValueError("the file is empty")
-    with Image.open(path, formats=_formats()) as image:
+    with open_image(path) as image:
         width, height = image.size
         if width * height > max_pixels:
             raise ValueError(f"{width} x {height} pixels are more than the limit of {max_pixels}")
-        if size is not None:
-            image.draft(None, (size, size))
-        image.load()
-        turn = _TURNS.get(image.getexif().get(ORIENTATION, 1))  # after loading: TIFF turns itself and drops the tag
-        picture = to_rgb(image)
-    if size is not None:
-        picture = fit(picture, size)  # a centre square stays one when it is turned, so the small picture is turned
-    return np.asarray(picture if turn is None else picture.transpose(turn))
+        needed = estimate(image, scale=_set_scale(image, path, size))
+        if needed > MAX_MEMORY:
+            raise ValueError(
+                f"{width} x {height} pixels of {image.format} take {needed // 10**6} MB to decode, "
+                f"more than the limit of {MAX_MEMORY // 10**6}"
+            )
+        with reserved(needed):
+            image.load()
+            turn = _TURNS.get(image.getexif().get(ORIENTATION, 1))  # after loading: TIFF turns itself, drops the tag
+            small = in_bands(image, size) if image.width * image.height > LARGE else to_rgb(image)
+            if size is not None:
+                small = fit(small, size)  # a centre square stays one when it is turned, so the small image is turned
+            return np.asarray(small if turn is None else small.transpose(turn))
+
+
+def _set_scale(image: Image.Image, path: str, size: int | None) -> int:
+    """Have an image decoded at a reduced scale where its format can do that; return by what JPEG 2000 is reduced."""
+    if size is None:
+        return 1
+    image.draft(None, (size, size))  # JPEG
+    if image.format != "JPEG2000":
+        return 1
+    with open_regular(os.path.realpath(path), limit=MAX_FILE) as file:
+        most = resolutions(file.read(HEAD))
+    halvings = next((n for n in range(most, 0, -1) if min(image.size) >= size << n and _halves(image, n)), 0)
+    image.reduce = halvings  # type: ignore[assignment, method-assign]  # Pillow's name for it, over a method
+    return 1 << halvings
+
+
+def _halves(image: Image.Image, times: int) -> bool:
+    """Say whether Pillow expects the size that the decoder gives: one rounds, the other rounds up."""
+    return all(-(-side >> times) == (side + (1 << times >> 1)) >> times for side in image.size)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -105,6 +150,28 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
+def in_bands(image: Image.Image, size: int | None) -> Image.Image:
+    """Convert a large image to RGB band by band, each reduced by a whole factor if the wanted side allows it.
+
+    Args:
+        image: an image of any mode.
+        size: side of the square that `fit` will make of it; None reduces nothing.
+
+    Raises:
+        ValueError: see `to_rgb`.
+    """
+    width, height = image.size
+    factor = 1 if size is None else max(1, min(width, height) // (size * GAP))
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    rows = max(1, BAND // width // factor) * factor
+    small = Image.new("RGB", (-(-width // factor), -(-height // factor)))
+    for top in range(0, height, rows):
+        band = to_rgb(image.crop((0, top, width, min(top + rows, height))))
+        small.paste(band.reduce(factor) if factor > 1 else band, (0, top // factor))
+    return small
+
+
 def fit(image: Image.Image, size: int) -> Image.Image:
     """Scale the centre square of a picture to `size` by `size`; a picture of that size is left alone."""
     width, height = image.size
@@ -117,7 +184,7 @@ def fit(image: Image.Image, size: int) -> Image.Image:
 
 
 def _from_wide(image: Image.Image) -> Image.Image:
-    values = np.asarray(image).astype(np.int64)  # "I;16" and its byte orders; "I" is what old Pillows make of 16 bits
+    values = np.asarray(image).astype(np.int32)  # "I;16" and its byte orders; "I" is what old Pillows make of 16 bits
     if values.size and not 0 <= values.min() <= values.max() <= 65535:
         raise ValueError("pixels of more than 16 bits have no known range")
     return Image.fromarray(((values + 128) // 257).astype(np.uint8))
@@ -126,6 +193,10 @@ def _from_wide(image: Image.Image) -> Image.Image:
 def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "not a picture in a known format"
+    if isinstance(error, UnsafeFileError):
+        return "not a regular file" if "regular file" in str(error) else f"larger than {MAX_FILE} bytes"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory to decode it"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return " ".join(str(error).split()) or type(error).__name__
@@ -133,5 +204,10 @@ def _reason(error: Exception) -> str:
 
 @lru_cache(maxsize=1)
 def _formats() -> tuple[str, ...]:
+    """Return the formats that this Pillow reads, and have its libtiff print nothing (it writes to standard error)."""
+    with suppress(OSError, AttributeError):  # a libtiff that is linked in statically cannot be reached
+        library = ctypes.CDLL(_imaging.__file__)
+        for kind in ("Error", "Warning"):
+            library[f"TIFFSet{kind}Handler"](None)
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)  # a Pillow may be built without some

@@ -11,10 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
-from itaml.data.decode import FORMATS, decode
+from itaml.data.decode import decode, open_image
 from itaml.data.files import FileIndex, list_pictures
 from itaml.data.images import ImageSet, Shape
 from itaml.data.sources.folder import class_folders
@@ -178,7 +177,7 @@ def _pictures(folder: Path) -> list[str]:
 def _look(path: str) -> tuple[int, bool] | None:
     """Return a picture's shorter side and whether it has no colours; None if it cannot be read."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with open_image(path) as image:
             side = min(image.size)
         small = decode(path, size=LOOKED_SIDE).astype(np.int16)
     except Exception:  # decode says why, when the picture is read to learn from it

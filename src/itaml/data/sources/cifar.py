@@ -7,11 +7,10 @@ blue each. The python distribution has the same numbers in pickles, which are re
 from __future__ import annotations
 
 import tarfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +20,15 @@ from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.layouts import layout
 from itaml.data.pickles import read_pickle
+from itaml.data.reading import LimitedReader, data_file, read_data, unzipped
 from itaml.data.stream import Dataset
 from itaml.errors import DataError
 
 PIXELS = 3 * 32 * 32
-MAX_MEMBER = 400_000_000  # bytes; train.bin of CIFAR-100 has 153,700,000
+MAX_MEMBER = 200_000_000  # bytes; train.bin of CIFAR-100 has 153,700,000
+MAX_TOTAL = 400_000_000  # bytes of an archive
+MAX_MEMBERS = 1000
+SLACK = 4_000_000  # bytes of an archive beside the files that are read: headers, padding, a description
 
 
 @dataclass(frozen=True)
@@ -83,23 +86,28 @@ def _load(kind: Kind, options: LoadOptions) -> Dataset:
 
 
 def _from_folder(folder: Path, wanted: Sequence[str]) -> dict[str, bytes]:
-    try:
-        return {name: (folder / name).read_bytes() for name in wanted if (folder / name).is_file()}
-    except OSError as error:
-        raise DataError(f"cannot read CIFAR in {folder}: {error}") from error
+    return {name: read_data(folder / name, limit=MAX_MEMBER) for name in wanted if (folder / name).exists()}
 
 
 def _from_tar(path: Path, wanted: Sequence[str]) -> dict[str, bytes]:
-    found = {}
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                name = member.name.rpartition("/")[2]
-                if name in wanted and member.isfile() and member.size <= MAX_MEMBER:
-                    stream = archive.extractfile(member)
-                    found[name] = stream.read() if stream else b""
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
+    """Return the wanted members; what else is in the archive may take `SLACK` bytes and is not kept."""
+    found: dict[str, bytes] = {}
+    with data_file(path, limit=MAX_TOTAL) as file:
+        content = LimitedReader(unzipped(file, path), SLACK, path)
+        try:
+            with tarfile.open(fileobj=cast(IO[bytes], content), mode="r|") as archive:
+                for number, member in enumerate(archive):
+                    if number >= MAX_MEMBERS:
+                        raise DataError(f"cannot read {path}: it has more than {MAX_MEMBERS} members")
+                    if not 0 <= member.size <= MAX_MEMBER:  # tarfile would read on to that place, for ever
+                        raise DataError(f"cannot read {path}: it has a member of {member.size} bytes")
+                    name = member.name.rpartition("/")[2]
+                    if name in wanted and name not in found and member.isreg():
+                        content.allow(member.size)
+                        stream = archive.extractfile(member)
+                        found[name] = stream.read() if stream else b""
+        except (tarfile.TarError, ValueError, RecursionError, OverflowError) as error:
+            raise DataError(f"cannot read {path}: {error}") from error
     return found
 
 
@@ -119,16 +127,23 @@ def _binary(kind: Kind, data: bytes, source: str) -> tuple[npt.NDArray[Any], npt
 
 def _python(kind: Kind, data: bytes, source: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     content = read_pickle(data, source=source)
-    try:
-        pixels = np.asarray(content["data"])
-        labels = np.asarray(content[kind.label_key], dtype=np.int64)
-    except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise DataError(f"{source} has no data and {kind.label_key}: {error}") from error
-    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
-        raise DataError(f"{source}: data should be bytes of shape (n, {PIXELS}), not {pixels.dtype} {pixels.shape}")
-    if labels.ndim != 1:
-        raise DataError(f"{source}: labels should be a list of numbers")
-    return _checked(kind, pixels, labels, source)
+    pixels, labels = content.get("data"), content.get(kind.label_key)
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
+        raise DataError(f"{source}: data should be bytes of shape (n, {PIXELS}), not {_described(pixels)}")
+    if isinstance(labels, np.ndarray) and labels.ndim == 1:
+        labels = labels.tolist()
+    if not isinstance(labels, list) or not all(type(label) is int for label in labels):
+        raise DataError(f"{source}: {kind.label_key} should be a list of whole numbers, not {_described(labels)}")
+    wrong = next((label for label in labels if not 0 <= label < kind.classes), None)
+    if wrong is not None:
+        raise DataError(f"{source} has label {wrong}; there are classes 0 to {kind.classes - 1}")
+    return _checked(kind, pixels, np.asarray(labels, dtype=np.int64), source)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    return "a mixed list" if isinstance(value, list) else "nothing" if value is None else f"a {type(value).__name__}"
 
 
 def _checked(
@@ -154,6 +169,7 @@ def _class_names(kind: Kind, files: Mapping[str, bytes], binary: bool) -> tuple[
     if binary and kind.names_file in files:
         names = files[kind.names_file].decode("utf-8", "replace").split()
     elif not binary and kind.meta in files:
-        listed = read_pickle(files[kind.meta], source=kind.meta).get(kind.names_key, [])
-        names = [name.decode("latin1") if isinstance(name, bytes) else str(name) for name in listed]
+        listed = read_pickle(files[kind.meta], source=kind.meta).get(kind.names_key)
+        found = listed if isinstance(listed, list) else []
+        names = [name.decode("latin1") if isinstance(name, bytes) else str(name) for name in found]
     return tuple(names) if len(names) == kind.classes else tuple(map(str, range(kind.classes)))

@@ -18,6 +18,7 @@ import numpy as np
 
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.layouts import layout
+from itaml.data.reading import read_names
 from itaml.data.sources.folder import split_folders
 from itaml.data.sources.tree import ClassFolder, read_tree, readable_names
 from itaml.data.stream import Dataset
@@ -66,7 +67,7 @@ def seed_1993(wnids: Sequence[str]) -> list[str]:
 
 
 def _named(path: Path, by_id: dict[str, ClassFolder]) -> list[ClassFolder]:
-    lines = (line.split("#")[0].split() for line in path.read_text("utf-8", "replace").splitlines())
+    lines = (line.split("#")[0].split() for line in read_names(path))
     wnids = [words[0] for words in lines if words]
     unknown = [wnid for wnid in wnids if wnid not in by_id]
     if unknown:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.layouts import layout
+from itaml.data.reading import read_names
 from itaml.data.sources.folder import split_folders
 from itaml.data.sources.tree import ClassFolder, read_tree, readable_names, sub_folders
 from itaml.data.stream import Dataset
@@ -42,7 +43,7 @@ def _annotated(train: Path, images: Path, annotations: Path) -> list[ClassFolder
     if not wnids:
         raise DataError(f"{train} has no class folders")
     pictures: dict[str, list[str]] = {wnid: [] for wnid in wnids}
-    for number, line in enumerate(annotations.read_text("utf-8", "replace").splitlines(), start=1):
+    for number, line in enumerate(read_names(annotations), start=1):
         fields = line.split("\t")  # picture, id, and a box that is not used
         if len(fields) < 2 or "/" in fields[0]:
             raise DataError(f"{annotations}, line {number}: not a picture and its class: {line[:60]!r}")

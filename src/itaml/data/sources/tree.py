@@ -16,6 +16,7 @@ import torch
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.files import BadImages, FileIndex, FilePixels, list_pictures
 from itaml.data.images import ImageSet
+from itaml.data.reading import read_names
 from itaml.data.stream import Dataset
 from itaml.errors import DataError
 
@@ -114,7 +115,7 @@ def readable_names(wnids: Sequence[str], words: Path) -> tuple[str, ...]:
     found: dict[str, str] = {}
     if words.is_file():
         wanted = set(wnids)
-        for line in words.read_text("utf-8", "replace").splitlines():
+        for line in read_names(words):
             wnid, _, text = line.strip().replace("\t", " ").partition(" ")
             if wnid in wanted and text:
                 found[wnid] = text.split(",")[0].strip()

@@ -14,8 +14,10 @@ import pytest
 from handmade import finish
 from itaml.inference.bound import task_accuracy
 from itaml.report.ablation import Ablation, measure
-from itaml.report.ablation_files import plot, write
+from itaml.report.ablation_files import write
+from itaml.report.ablation_plot import plot, plot_of_file
 from itaml.report.result import collect
+from itaml.report.svg import to_svg
 from itaml.report.table import cell
 from itaml.run.ablate import Plan, plan
 from itaml.run.experiment import run_experiment
@@ -115,6 +117,7 @@ def test_everything_is_written_and_is_not_taken_for_a_run(tmp_path: Path) -> Non
     path = write(ablation, folder)
     assert sorted(file.name for file in folder.iterdir()) == ["ablation.json", "plot.svg", "table.csv", "table.md"]
     assert ET.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    assert path.read_text(encoding="utf-8") == to_svg(plot_of_file(folder / "ablation.json")) + "\n"
     value = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
     assert (value["format"], value["knob"], value["trained"]) == (1, "beta", "for every value")
     assert [row["value"] for row in value["values"]] == [0, 1]

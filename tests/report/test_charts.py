@@ -42,6 +42,13 @@ def test_a_logarithmic_axis_has_a_tick_for_every_value() -> None:
     assert [float(tick) for tick in axes.get_xticks()] == [1, 10, 100]
 
 
+def test_every_value_has_a_tick_where_labels_have_room() -> None:
+    apart = line_chart(_panel(Series("a", [0, 0.5, 2], [1.0, 2.0, 3.0]))).figure.axes[0]
+    assert [float(tick) for tick in apart.get_xticks()] == [0, 0.5, 2]
+    close = line_chart(_panel(Series("a", [0, 1, 2, 100], [1.0, 2.0, 3.0, 4.0]))).figure.axes[0]
+    assert 1 not in close.get_xticks()
+
+
 def test_a_legend_lists_the_lines_in_the_order_of_their_ends() -> None:
     chart = line_chart(_panel(*(Series(f"m{n}", [1, 2], [99.0, 10.0 * n], style=n) for n in range(5))))
     (legend,) = chart.figure.legends

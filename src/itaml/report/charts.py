@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ def panels_chart(panels: Sequence[Panel]) -> Chart:
 def swatch(number: int) -> Chart:
     """Draw a short piece of a series' line, for a legend in HTML."""
     with style():
-        figure = Figure(figsize=(36 / PIXELS, 14 / PIXELS))
+        figure = Figure(figsize=(36 / PIXELS, 14 / PIXELS), facecolor="none")
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         axes.set_xlim(-1, 1)
@@ -146,13 +147,16 @@ def _draw(axes: Axes, panel: Panel) -> None:
 
 
 def _scale_x(axes: Axes, panel: Panel) -> None:
+    """Put a tick at every value, unless their labels would run into each other."""
     xs = sorted({x for line in panel.series for x in line.x})
+    room = 0.06 * (xs[-1] - xs[0]) if xs else 0.0
     if panel.log_x:
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(FixedLocator(xs))
         axes.xaxis.set_minor_locator(NullLocator())
-    elif len(xs) <= 12 and all(x == int(x) for x in xs):
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
+    if xs and (panel.log_x or all(after - before >= room for before, after in pairwise(xs))):
+        axes.xaxis.set_major_locator(FixedLocator(xs))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=all(x == int(x) for x in xs)))
     axes.xaxis.set_major_formatter(FuncFormatter(number))
 
 

@@ -7,9 +7,10 @@ import shlex
 from typing import Any
 
 from itaml.config import DEFAULT_PRESET
+from itaml.data.benchmarks import benchmark
 from itaml.errors import ItamlError
 from itaml.report.result import Result
-from itaml.run.config import resolve
+from itaml.run.config import completed, resolve
 
 MEANINGS = (
     ("class, p = 1", "Share of test images whose class is predicted correctly, each image alone."),
@@ -72,7 +73,7 @@ def command(result: Result) -> str:
     options = {
         "--order-seed": seeds.get("order"),
         "--split": ",".join(map(str, config["split"])) if config.get("split") else None,
-        "-p": max(config["p"]) if config.get("p") else None,
+        "-p": _continuum(result),
         "--validation": config.get("validation") or None,
         "--image-size": config.get("image_size"),
         "--on-bad-image": config.get("on_bad_image") if config.get("on_bad_image") == "fail" else None,
@@ -85,8 +86,17 @@ def command(result: Result) -> str:
     return shlex.join(parts)
 
 
+def _continuum(result: Result) -> int | None:
+    """Return the size of continua, unless it is that of the benchmark."""
+    size = max(result.config.get("p") or [0])
+    try:
+        return None if size in (0, benchmark(result.benchmark).p) else size
+    except ItamlError:
+        return size or None
+
+
 def _overrides(result: Result) -> dict[str, Any]:
-    settings: dict[str, Any] = result.config.get("settings", {})
+    settings: dict[str, Any] = completed(result.config | {"method": result.method})["settings"]
     try:
         today = resolve(result.benchmark, method=result.method, preset=result.preset, seed=result.seed).settings
     except ItamlError:  # a method or preset that is not installed here: name every setting

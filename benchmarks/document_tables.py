@@ -1,0 +1,164 @@
+"""The tables of the documents, one function each."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from commands import rows as commands_rows
+from document_parts import METRICS, RESULTS, cell, load, runs, summary, table, with_quartiles
+
+
+def step_ratio() -> str:
+    ratios = load("step-ratio")["ratios"]
+    return table(
+        ["network", "tasks seen", "fused / joint (quartiles)", "batched / joint", "loop / joint"],
+        (
+            [
+                network,
+                tasks,
+                with_quartiles(row["fused / joint"]),
+                *(f"{row[name]['median']:.2f}" if name in row else "-" for name in ("batched / joint", "loop / joint")),
+            ]
+            for network, by_tasks in ratios.items()
+            for tasks, row in by_tasks.items()
+        ),
+    )
+
+
+def adaptation() -> str:
+    rows = []
+    for row in load("adaptation")["rows"]:
+        off = row["adapt_scope"] == "off"
+        how = "none" if off else f"{row['adapt_scope']}, {row['adapt_optimizer']} {row['adapt_lr']:g}"
+        rows.append(
+            [row["network"], how, "" if off else "yes" if row["adapt_guard"] else "no", summary(row["task_aware"])]
+        )
+    return table(["network", "weights and optimiser", "guard", "task-aware"], rows)
+
+
+def presets() -> str:
+    metrics = ["class@1", "class@20", "task@20", "task-aware", "no-update"]
+    rows = []
+    for benchmark in ("digits", "mnist-5"):
+        for preset in ("best", "best-in-bf16", "paper", "released"):
+            results = runs(benchmark, "itaml", preset)
+            if not results and preset == "best-in-bf16":
+                continue  # measured on digits alone
+            rows.append([benchmark, preset, str(len(results)), *(cell(results, metric) for metric in metrics)])
+    return table(["benchmark", "preset", "seeds", *metrics], rows)
+
+
+def released() -> str:
+    rows = []
+    for run in load("released-mnist")["runs"]:
+        each = [100 * task["continuum"]["1"]["class"] for task in run["tasks"]]
+        ended = run["ended"].partition(":")[0]
+        ended = re.sub(r"task (\d+)", lambda match: f"task {int(match.group(1)) + 1}", ended)  # the file counts from 0
+        rows.append([str(run["seed"]), ", ".join(f"{value:.1f}" for value in each), ended])
+    return table(["seed", "class@1 after each task", "then"], rows)
+
+
+def rescue() -> str:
+    metrics = ["task@1", "task@20", "class@20"]
+    rows = []
+    for negatives in ("own", "seen"):
+        for score in ("max-logit", "log-posterior", "calibrated"):
+            results = runs("digits-scores", "itaml", f"{negatives}-{score}")
+            rows.append([negatives, score, str(len(results)), *(cell(results, metric) for metric in metrics)])
+    return table(["negatives", "task score", "seeds", *metrics], rows)
+
+
+def comparison(benchmark: str) -> str:
+    """Return every method's numbers on a benchmark beside the published one."""
+    from itaml.learners import LEARNERS
+    from itaml.report.published import figures
+
+    metrics = ["class@1", "class@20", "task@20", "task-aware"]
+    rows = []
+    for method in LEARNERS.names():
+        published = figures(benchmark, method)
+        shown = f"{100 * published[0].value:.2f} (p={published[0].p})" if published else "-"
+        names = {re.sub(r"-seed\d+$", "", path.stem) for path in (RESULTS / benchmark).glob(f"{method}-*-seed*.json")}
+        for name in sorted(names):
+            preset = name.removeprefix(f"{method}-")
+            results = [r for r in runs(benchmark, method, preset) if r["method"] == method]
+            if not results:
+                continue
+            seconds = statistics.mean(t["train_seconds"] for r in results for t in r["tasks"])
+            numbers = [cell(results, metric) for metric in metrics]
+            rows.append([f"`{method}`", preset, str(len(results)), *numbers, f"{seconds:.1f}", shown])
+    return table(["method", "preset", "seeds", *metrics, "seconds per task", "published class accuracy"], rows)
+
+
+def headline() -> str:
+    """Return iTAML's own numbers on the paper's data sets that were measured, beside the paper's."""
+    from itaml.report.published import figures
+
+    rows = []
+    for benchmark in ("mnist-5", "cifar100-10"):
+        results, (published, *_) = runs(benchmark, "itaml", "best"), figures(benchmark, "itaml")
+        numbers = [cell(results, metric) for metric in ("class@20", "class@1")]
+        rows.append([f"`{benchmark}`", str(len(results)), numbers[0], f"{100 * published.value:.2f}", numbers[1]])
+    return table(["benchmark", "seeds", "p=20", "the paper, p=20", "p=1"], rows)
+
+
+def progress(benchmark: str, preset: str) -> str:
+    """Return iTAML's accuracies after each task, mean over seeds, and their averages over tasks."""
+    results = runs(benchmark, "itaml", preset)
+    each = [[result["tasks"][index] for result in results] for index in range(len(results[0]["tasks"]))]
+    columns = ["class@1", "class@20", "task@1", "task@20", "task-aware"]
+    rows = [
+        [str(number), *(summary([METRICS[name](row) for row in group]) for name in columns)]
+        for number, group in enumerate(each, start=1)
+    ]
+    means = [[statistics.mean(map(METRICS[name], result["tasks"])) for result in results] for name in columns]
+    return table(["after task", *columns], [*rows, ["average", *map(summary, means)]])
+
+
+def continua(benchmark: str) -> str:
+    """Return the task accuracy of iTAML's presets for growing continua beside what Algorithm 4 predicts."""
+    rows = []
+    for preset in ("best", "mean-over-tasks"):
+        results = runs(benchmark, "itaml", preset)
+        sizes = sorted(map(int, results[0]["final"]["curve"])) if results else []
+        for p in sizes:
+            points = [result["final"]["curve"][str(p)] for result in results]
+            numbers = [summary([point[name] for point in points]) for name in ("task", "bound", "class")]
+            rows.append([preset, str(p), *numbers])
+    return table(["preset", "p", "task accuracy", "Algorithm 4", "class accuracy"], rows)
+
+
+def ablation(name: str) -> str:
+    """Return the table that `itaml ablate` wrote."""
+    lines = (RESULTS / "ablations" / name / "table.md").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
+
+
+def ten_thousand() -> str:
+    found = load("ten-thousand")
+    train, evaluation = found["train_seconds"], found["memory_and_evaluation_seconds"]
+    classes = found["classes"] // len(train)
+    rows = [
+        [str(classes * number), f"{one:.1f}", f"{other:.1f}"]
+        for number, (one, other) in enumerate(zip(train, evaluation, strict=True), start=1)
+    ]
+    return table(["classes seen", "seconds of training", "seconds of exemplar selection and evaluation"], rows)
+
+
+def speed() -> str:
+    rows = []
+    for part, ratios in load("speed")["ratios"].items():
+        for name, value in ratios.items():
+            what = name.replace("picture", "image").replace("answer", "prediction")  # the words of older result files
+            shown = with_quartiles(value) if "quartiles" in value else f"{value['median']:g}"
+            rows.append([part, what, shown])
+    for benchmark in ("mnist-5", "cifar100-10"):
+        peaks = [row["peak_memory_mb"] for result in runs(benchmark, "itaml", "best") for row in result["tasks"]]
+        rows.append(["memory", f"largest resident memory of `itaml run {benchmark}`, MB", f"{max(peaks):.0f}"])
+    return table(["part", "ratio", "median (quartiles)"], rows)
+
+
+def commands() -> str:
+    """Return the command that repeats each row of the other tables."""
+    return table(["results", "row", "seeds", "command"], commands_rows())

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from itaml.report.result import Result, load_result
-from itaml.report.words import command
+from itaml.report.text import command
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FOLDERS = ("mnist-5", "cifar100-10", "tiny-imagenet-10", "digits", "digits-scores")

@@ -1,4 +1,4 @@
-"""Streams that mix tasks: runs of random length 1 to 50, each picture alone, cut by an oracle, and cut by us.
+"""Streams that mix tasks: runs of random length 1 to 50, each image alone, segmented by an oracle, and segmented by us.
 
     python benchmarks/mixed_streams.py [--data-root FOLDER] [--docs]
 
@@ -36,10 +36,10 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "MNIST, memory 200": ("mnist-5", {"epochs": 2, "memory": 200}),
 }
 WAYS = {
-    "alone": "each picture alone (p=1)",
-    "ours": "cut by us",
-    "ours_online": f"cut by us, online, {LAG} pictures of delay",
-    "oracle": "cut by an oracle",
+    "alone": "each image alone (p=1)",
+    "ours": "segmented by us",
+    "ours_online": f"segmented by us, online, {LAG} images of delay",
+    "oracle": "segmented by an oracle",
 }
 
 
@@ -63,7 +63,7 @@ def mixed(tasks: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def measure(learner: ITAML, stream: TaskStream, *, error: float, seed: int) -> dict[str, float]:
-    """Return the class accuracy of each way on one mixed stream of all test pictures."""
+    """Return the class accuracy of each way on one mixed stream of all test images."""
     sets = [stream.test(task).load() for task in range(len(stream))]
     pixels, labels = (torch.cat(part) for part in zip(*sets, strict=True))
     tasks = learner.table.task_of(labels)
@@ -95,7 +95,7 @@ def study(name: str, root: Path, *, seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         config = resolve(benchmark, seed=seed, overrides=overrides)
         whole = make_stream(config, data_root=root)
-        training = whole.held_out(0.05, seed=seed)  # the share that tells how often a single picture misleads
+        training = whole.held_out(0.05, seed=seed)  # the share that tells how often a single image misleads
         learner = make_learner(config, training)
         assert isinstance(learner, ITAML)
         for task in training:

@@ -11,6 +11,7 @@ and started again.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,23 +47,27 @@ class Job:
         return f"{self.images}-{self.split}-{self.view}-{self.size}{tail}.npz"
 
 
+JOBS = (  # image sets, view, size, backbone: the most useful first
+    (("clothing-10", "grocery-81"), "crop", 224, "efficientnet-lite0"),
+    (("clothing-10",), "squash", 224, "efficientnet-lite0"),
+    (("tiny-imagenet-100",), "crop", 160, "efficientnet-lite0"),
+    (("cifar-100",), "crop", 128, "efficientnet-lite0"),
+    (("clothing-10", "grocery-81"), "squash", 256, "efficientnet-lite0"),
+    (("grocery-81",), "squash", 224, "efficientnet-lite0"),
+    (("clothing-10", "grocery-81"), "crop", 160, "efficientnet-lite0"),
+    (("clothing-10",), "pad", 224, "efficientnet-lite0"),
+    (("clothing-10",), "bicubic", 224, "efficientnet-lite0"),
+    (("clothing-10", "grocery-81"), "squash", 240, "efficientnet-lite1"),
+    (("clothing-10", "grocery-81"), "squash", 260, "efficientnet-lite2"),
+)
+SUBSET = {"train": 40, "test": 20}  # images per class of CIFAR-100 and Tiny-ImageNet
+
+
 def jobs() -> Iterator[Job]:
-    """Yield what to extract, the most useful first."""
-    for view, size in (("crop", 224), ("squash", 224), ("crop", 256), ("squash", 256), ("crop", 192), ("crop", 160)):
-        for images in ("clothing-10", "grocery-81"):
-            for split in ("train", "test"):
-                yield Job(images, split, view, size)
-    for images, size in (("tiny-imagenet-100", 160), ("cifar-100", 128)):
-        for split in ("train", "test"):
-            yield Job(images, split, "crop", size)
-    for view, size in (("pad", 224), ("squash", 288), ("bicubic", 224)):
-        for images in ("clothing-10", "grocery-81"):
-            for split in ("train", "test"):
-                yield Job(images, split, view, size)
-    for variant, size in (("efficientnet-lite1", 240), ("efficientnet-lite2", 260)):
-        for images in ("clothing-10", "grocery-81"):
-            for split in ("train", "test"):
-                yield Job(images, split, "squash", size, variant)
+    """Yield what to extract."""
+    for sets, view, size, backbone in JOBS:
+        for images, split in itertools.product(sets, ("train", "test")):
+            yield Job(images, split, view, size, backbone)
 
 
 def resized(image: Image.Image, view: str, size: int) -> Pixels:
@@ -92,13 +97,13 @@ def read(data: Path, job: Job) -> tuple[Iterator[Pixels], list[str]]:
     """Return the resized images of a job and the class of each."""
     if job.images == "cifar-100":
         rows = np.fromfile(data / "cifar-100-binary" / f"{job.split}.bin", np.uint8).reshape(-1, 3074)
-        rows = rows[first_per_class(rows[:, 1], 100 if job.split == "train" else 50)]
+        rows = rows[first_per_class(rows[:, 1], SUBSET[job.split])]
         names = (data / "cifar-100-binary" / "fine_label_names.txt").read_text().split()
         pixels = rows[:, 2:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         return (resized(Image.fromarray(p), job.view, job.size) for p in pixels), [names[row[1]] for row in rows]
     if job.images.startswith("tiny"):
         files, names = folder_images(data / job.images / {"train": "train", "test": "val"}[job.split])
-        keep = first_per_class(np.unique(names, return_inverse=True)[1], 100 if job.split == "train" else 50)
+        keep = first_per_class(np.unique(names, return_inverse=True)[1], SUBSET[job.split])
         files, names = [files[i] for i in keep], [names[i] for i in keep]
     else:
         files, names = folder_images(data / "photos" / job.images / job.split)

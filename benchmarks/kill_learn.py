@@ -24,7 +24,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from itaml.library.folder import ModelFolder
-from itaml.library.library import Library, verify
+from itaml.library.library import Library
+from itaml.library.mend import verify
 
 
 def learn(path: Path, images: Any, labels: Any) -> float:
@@ -72,7 +73,7 @@ def main(times: int, seed: int) -> dict[str, Any]:
         os.waitpid(child(path, images[more], raw.target[more]), 0)
         whole = time.monotonic() - start
         for attempt in range(times):
-            before, expected = ModelFolder(path).current(), answers(path, images[:50])
+            before, expected = ModelFolder(path).current().number, answers(path, images[:50])
             number = child(path, images[more], raw.target[more])
             if attempt % 2:
                 wait_for_draft(path, 3 * whole)
@@ -82,7 +83,7 @@ def main(times: int, seed: int) -> dict[str, Any]:
             os.kill(number, signal.SIGKILL)
             os.waitpid(number, 0)
             try:
-                after = ModelFolder(path).current()
+                after = ModelFolder(path).current().number
                 problems = verify(path)[1]
                 found = answers(path, images[:50])
                 if problems or after not in (before, before + 1) or (after == before and found != expected):

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from itaml.library.answers import BATCH
+from itaml.library.answers import BATCH, prepare
 from itaml.library.library import Library
 
 SIDE = 32
@@ -62,7 +62,7 @@ def main(pictures: int, rounds: int) -> dict[str, Any]:
         learner = library._model.learner
         assert learner is not None
         network = learner.model.eval()
-        decoded = library._pictures(files).images.load()[0]
+        decoded = prepare(library._model, files).images.load()[0]
 
         def bare() -> None:
             with torch.no_grad():

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 from sklearn.datasets import load_digits
+from torch import nn
 
+from itaml.data.images import Shape
 from itaml.library.library import Library
+from itaml.models import MODELS
+from itaml.models.mlp import mlp
+
+Bytes = npt.NDArray[np.uint8]
 
 SPLITS = {"first": (0, 1, 2, 3), "second": (4, 5, 6), "third": (7,)}  # uneven, the last a single class
 
@@ -37,3 +44,25 @@ def accuracy(library: Library, digits: Path, splits: tuple[str, ...]) -> float:
     files = [str(file) for name in names for file in sorted((digits / "test" / name).iterdir())]
     answers = library.predict(files)
     return sum(answer.label == Path(answer.file or "").parent.name for answer in answers) / len(answers)
+
+
+def tiny_mlp(shape: Shape) -> nn.Module:
+    """Return the network of the model folders in `tests/library/fixtures`."""
+    return mlp(shape, hidden=(8,))
+
+
+TINY = "tiny-mlp"
+if TINY not in MODELS.names():
+    MODELS.add(TINY, "library_support:tiny_mlp", "for tests: one hidden layer of 8")
+
+
+def digits_of(labels: tuple[int, ...], *, most: int = 12, skip: int = 0) -> tuple[Bytes, list[int]]:
+    """Return images (n, 8, 8) of uint8 and their labels, the first `most` of each class after `skip`."""
+    raw = load_digits()
+    rows = [row for label in labels for row in np.flatnonzero(raw.target == label)[skip : skip + most].tolist()]
+    return (raw.images[rows] * 255 / 16).round().astype(np.uint8), [int(raw.target[row]) for row in rows]
+
+
+def tiny_model(path: Path, *, epochs: int = 2, **options: Any) -> Library:
+    """Return a new model whose learns take milliseconds."""
+    return Library.create(path, backbone=TINY, epochs=epochs, **options)

@@ -16,7 +16,19 @@ import itaml
 
 ROOT = Path(itaml.__file__).parent
 LAYERS = (
-    {"_version", "errors", "seeding", "params", "registry", "config", "events", "storage", "distributed", "hardware"},
+    {
+        "_version",
+        "errors",
+        "seeding",
+        "params",
+        "registry",
+        "config",
+        "events",
+        "storage",
+        "text",
+        "distributed",
+        "hardware",
+    },
     {"data", "models", "memory"},
     {"meta", "inference"},
     {"learners"},

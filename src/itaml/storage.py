@@ -16,6 +16,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -100,10 +101,16 @@ def _kind_of(mode: int) -> str:
 
 def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
     """Write a state; `kind` says what it is, and reading it as anything else is refused."""
+    write_atomically(path, dump_state(state, kind=kind))
+
+
+def dump_state(state: Mapping[str, Any], *, kind: str, checksum: bool = True) -> bytes:
+    """Return the bytes of a state's file; without a checksum if the caller keeps one of the whole file."""
     tensors: dict[str, Tensor] = {}
     body = json.dumps(_strip(state, "", tensors), sort_keys=True, allow_nan=False)
-    metadata = {"itaml": kind, "format": str(FORMAT), "body": body, "sha256": _digest(body, tensors)}
-    write_atomically(path, save(tensors, metadata))
+    digest = {"sha256": _digest(body, tensors)} if checksum else {}
+    data: bytes = save(tensors, {"itaml": kind, "format": str(FORMAT), "body": body, **digest})
+    return data
 
 
 def load_state(path: Path, *, kind: str, limit: int = STATE_LIMIT) -> State:
@@ -164,16 +171,24 @@ def write_atomically(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            _write_all(handle, data)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        with suppress(OSError):  # the first error is the one to tell
+            Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(handle, left) :]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -181,8 +196,9 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
-def _sync_folder(folder: Path) -> None:
-    if hasattr(os, "O_DIRECTORY"):  # so that the rename itself survives a power cut; not possible on Windows
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut, where the system can (Windows cannot)."""
+    if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_DIRECTORY)
         try:
             os.fsync(handle)

@@ -18,10 +18,14 @@ import pytest
 
 from itaml import storage
 from itaml.errors import CheckpointError, ItamlError, UsageError
+from itaml.library import writer
+from itaml.library.check import problems
 from itaml.library.folder import KIND, ModelFolder
-from itaml.library.library import Library, rollback, verify
+from itaml.library.library import Library
 from itaml.library.lock import LockedError, locked
-from itaml.library.record import FORMAT, facts_from, seal, unseal
+from itaml.library.mend import rollback, verify
+from itaml.library.record import facts_from
+from itaml.library.seal import FORMAT, seal, unseal
 
 KILL = Path(__file__).parents[2] / "benchmarks" / "kill_learn.py"
 
@@ -45,11 +49,11 @@ def test_a_new_model_is_empty_and_says_so(tmp_path: Path) -> None:
 
 
 def test_the_last_two_versions_are_kept(model: Path, digits: Path) -> None:
-    assert ModelFolder(model).numbers() == [2, 3]
+    assert ModelFolder(model).numbers() == [1, 2]
     library = Library.open(model)
     library.learn(digits / "third", epochs=1)
-    assert ModelFolder(model).numbers() == [3, 4]
-    assert library.version == 4
+    assert ModelFolder(model).numbers() == [2, 3]
+    assert library.version == 3
 
 
 def test_rollback_returns_to_the_state_before_the_last_learn(model: Path, digits: Path) -> None:
@@ -57,7 +61,7 @@ def test_rollback_returns_to_the_state_before_the_last_learn(model: Path, digits
     file = next((digits / "test" / "digit 2").iterdir())
     before = library.predict(file)
     library.learn(digits / "third", epochs=1)
-    assert library.rollback() == 3
+    assert library.rollback() == 2
     assert library.predict(file) == before
     assert library.verify() == []
     assert "digit 7" not in Library.open(model).classes
@@ -125,11 +129,11 @@ def test_a_flipped_byte_anywhere_is_found_and_never_answers_in_silence(model: Pa
 
 
 def test_a_truncated_file_is_found_and_rollback_mends_it(model: Path) -> None:
-    tensors = model / "versions" / "000003" / "state.safetensors"
+    tensors = model / "versions" / "000002" / "state.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=r"state\.safetensors is damaged: .* bytes instead of .*rollback"):
         Library.open(model)
-    assert rollback(model) == (3, 2)
+    assert rollback(model) == (2, 1)
     assert Library.open(model).classes == tuple(f"digit {label}" for label in range(4))
 
 
@@ -137,33 +141,35 @@ def test_a_damaged_pointer_is_mended_by_rollback_without_losing_a_version(model:
     (model / "current.json").write_bytes(b"{")
     with pytest.raises(CheckpointError, match="damaged"):
         Library.open(model)
-    assert rollback(model) == (None, 3)
+    assert rollback(model) == (None, 2)
     assert len(Library.open(model).classes) == 7
 
 
 def test_a_missing_file_is_named(model: Path) -> None:
-    (model / "versions" / "000003" / "state.safetensors").unlink()
+    (model / "versions" / "000002" / "state.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"state\.safetensors is missing"):
         Library.open(model)
-    shutil.rmtree(model / "versions" / "000003")
+    shutil.rmtree(model / "versions" / "000002")
     with pytest.raises(CheckpointError, match="points to a version that is not there"):
         Library.open(model)
 
 
 def test_a_foreign_file_among_a_version_is_found(model: Path) -> None:
-    (model / "versions" / "000003" / "notes.txt").write_text("mine")
+    (model / "versions" / "000002" / "notes.txt").write_text("mine")
     assert "does not belong to the model" in verify(model)[1][0]
 
 
 def test_what_an_interrupted_learn_left_is_swept_by_the_next(model: Path, digits: Path) -> None:
     versions = model / "versions"
-    shutil.copytree(versions / "000003", versions / ".000004.abc")  # killed before the rename
-    shutil.copytree(versions / "000003", versions / "000004")  # killed before the pointer was switched
+    shutil.copytree(versions / "000002", versions / ".000003.abc")  # killed before the rename
+    pointer = (model / "current.json").read_bytes()
+    Library.open(model).learn(digits / "third", epochs=1)
+    (model / "current.json").write_bytes(pointer)  # killed before the pointer was switched
     (model / ".current.json.xyz.partial").write_text("")
-    assert Library.open(model).version == 3
+    assert Library.open(model).version == 2
     assert verify(model)[1] == []
     Library.open(model).learn(digits / "third", epochs=1)
-    assert sorted(path.name for path in versions.iterdir()) == ["000003", "000004"]
+    assert sorted(path.name for path in versions.iterdir()) == ["000002", "000003"]
     assert sorted(path.name for path in model.iterdir()) == ["current.json", "lock", "versions"]
 
 
@@ -186,10 +192,10 @@ def test_a_disk_that_refuses_leaves_the_old_model(
     def refuse(path: Path, data: bytes) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(storage, "write_atomically", refuse)
+    monkeypatch.setattr(writer, "write_atomically", refuse)
     with pytest.raises(ItamlError, match=rf"(?i)cannot write to .*: {words}"):
         library.learn(digits / "third", epochs=1)
-    assert Library.open(model).version == 3
+    assert Library.open(model).version == 2
     assert library.predict(next((digits / "test" / "digit 2").iterdir())) == before
     assert verify(model)[1] == []
 
@@ -213,21 +219,21 @@ def test_a_model_is_not_made_over_another(model: Path) -> None:
 
 
 def test_a_newer_format_is_refused_with_a_sentence(model: Path) -> None:
-    (model / "current.json").write_bytes(seal("pointer", {"version": 3}, number=FORMAT + 1))
+    (model / "current.json").write_bytes(seal("pointer", {"version": 2}, number=FORMAT + 1))
     with pytest.raises(CheckpointError, match=f"format {FORMAT + 1}, .* reads up to format {FORMAT}: update itaml"):
         Library.open(model)
 
 
 def test_an_older_format_is_migrated(model: Path, digits: Path) -> None:
-    """A model as format 0 wrote it: no history, no held-back pictures, the options among the settings."""
+    """A model as format 0 wrote it: no history, no validation images, the options among the settings."""
     file = next((digits / "test" / "digit 2").iterdir())
     expected = Library.open(model).predict(file)
-    folder = model / "versions" / "000003"
-    now = facts_from(folder, unseal(folder, (folder / "model.json").read_bytes(), kind="model"))
-    state = storage.load_state(folder / "state.safetensors", kind=KIND)
-    del state["held"]
+    folder = model / "versions" / "000002"
+    now = facts_from(folder, unseal(folder, (folder / "model.json").read_bytes(), kind="model").body)
+    tensors = folder / "state.safetensors"
+    state = storage.parse_state(tensors, tensors.read_bytes(), kind=KIND, checked=True)
+    del state["validation"]
     storage.save_state(folder / "state.safetensors", state, kind=KIND)
-    old = ModelFolder(model)
     data = (folder / "state.safetensors").read_bytes()
     body = {
         "created": "2020-02-02T02:02:02+00:00",
@@ -238,8 +244,8 @@ def test_an_older_format_is_migrated(model: Path, digits: Path) -> None:
         "files": {"state.safetensors": {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}},
     }
     (folder / "model.json").write_bytes(seal("model", body, number=0))
-    (model / "current.json").write_bytes(seal("pointer", {"version": 3}, number=0))
-    assert old.problems()[1] == []
+    (model / "current.json").write_bytes(seal("pointer", {"version": 2}, number=0))
+    assert problems(ModelFolder(model))[1] == []
     library = Library.open(model)
     assert library.predict(file) == expected
     assert [task.learned for task in library.tasks] == ["2020-02-02T02:02:02+00:00"] * 2
@@ -249,27 +255,31 @@ def test_an_older_format_is_migrated(model: Path, digits: Path) -> None:
 
 
 def test_an_older_format_that_lacks_something_is_refused(model: Path) -> None:
-    (model / "versions" / "000003" / "model.json").write_bytes(seal("model", {"tasks": []}, number=0))
+    (model / "versions" / "000002" / "model.json").write_bytes(seal("model", {"tasks": []}, number=0))
     with pytest.raises(CheckpointError, match="cannot be brought up to date"):
         Library.open(model)
 
 
 def test_nothing_executable_is_loaded(model: Path) -> None:
     """A record that names a file we do not write is refused before the file is touched."""
-    record = model / "versions" / "000003" / "model.json"
-    body = unseal(record, record.read_bytes(), kind="model")
+    record = model / "versions" / "000002" / "model.json"
+    body = unseal(record, record.read_bytes(), kind="model").body
     body["files"]["../../../evil.pickle"] = {"size": 1, "sha256": "0"}
     record.write_bytes(seal("model", body))
+    with pytest.raises(CheckpointError, match=r"is not the record that .*current.json names"):
+        Library.open(model)
+    (model / "current.json").write_bytes(seal("pointer", {"version": 2}))
     with pytest.raises(CheckpointError, match="names a file that no version has"):
         Library.open(model)
     body["files"] = {}
     body["settings"]["backbone"] = "os:system"
     record.write_bytes(seal("model", body))
+    (model / "current.json").write_bytes(seal("pointer", {"version": 2}))
     assert Library.open(model).info()["parameters"] == 0  # no tensors: nothing is built
 
 
 def test_a_record_that_describes_no_model_is_refused(model: Path) -> None:
-    record = model / "versions" / "000003" / "model.json"
+    record = model / "versions" / "000002" / "model.json"
     record.write_bytes(seal("model", {"options": {}, "shape": "square"}))
     with pytest.raises(CheckpointError, match="does not describe a model"):
         Library.open(model)

@@ -9,21 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from itaml.cli.options import Json
+from itaml.cli.tables import print_table
+from itaml.cli.words import count, listed, percent, printable, size
 
 
 def command(
     model: Annotated[Path, typer.Argument(help="Folder of the model.")],
     exemplars: Annotated[
-        Path | None, typer.Option(metavar="OUT.png", help="Draw the pictures that the model keeps into this file.")
+        Path | None, typer.Option(metavar="OUT.png", help="Draw the images that the model keeps into this file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a model's tasks, classes, pictures, accuracy history and size."""
+    """Show a model's tasks, classes, images, accuracy history and size."""
     from itaml.library.library import Library
 
     library = Library.open(model, device="cpu", precision="fp32")
-    if exemplars is not None:
-        library.draw_exemplars(exemplars)
+    legend = {} if exemplars is None else library.draw_exemplars(exemplars)
     info = library.info()
     if as_json:
         print(json.dumps(info))
@@ -31,11 +32,11 @@ def command(
     _print(info)
     if exemplars is not None:
         print(f"\nthe exemplars are drawn in {exemplars}")
+        for number, name in legend.items():
+            print(f"class {number} there is {printable(name)}, which no font of this machine can write")
 
 
 def _print(info: dict[str, Any]) -> None:
-    from itaml.cli.words import count, listed, percent, size
-
     kept = f"{count(len(info['versions_kept']), 'version')} kept"
     print(f"{info['path']}: version {info['version']}, format {info['format']}, {size(info['bytes'])}, {kept}")
     if not info["tasks"]:
@@ -43,14 +44,18 @@ def _print(info: dict[str, Any]) -> None:
         return
     channels, height, width = info["shape"]
     print(f"network {info['backbone']} with {info['parameters']:,} weights")
-    print(f"pictures of {width} x {height} pixels, {'in colour' if channels == 3 else 'grey'}")
-    print(f"keeps {info['exemplars']} exemplars and {info['held_back']} held back, of at most {info['memory']}\n")
-    print(f"{'task':>4}  {'learned':25}  {'pictures':>8}  {'exemplars':>9}  classes")
-    for task in info["tasks"]:
-        figures = f"{task['learned']:25}  {task['pictures']:>8}  {task['exemplars']:>9}"
-        print(f"{task['index'] + 1:>4}  {figures}  {listed(task['classes'])}")
-    print("\naccuracy in per cent after each learn, on pictures held back, each alone among all classes:")
-    print(f"{'learned':25}  {'new data':>8}  task by task")
-    for learn in info["learns"]:
-        tasks = "  ".join(percent(task["after"]) for task in learn["tasks"])
-        print(f"{learn['date']:25}  {percent(learn['validation']):>8}  {tasks}")
+    print(f"images of {width} x {height} pixels, {'in colour' if channels == 3 else 'grey'}, {info['pixels']['dtype']}")
+    kinds = f"{count(info['exemplars'], 'exemplar')} and {count(info['validation_images'], 'validation image')}"
+    print(f"keeps {kinds}, of at most {info['memory']:,}\n")
+    rows = [
+        [str(t["index"] + 1), t["learned"], str(t["images"]), str(t["exemplars"]), listed(t["classes"])]
+        for t in info["tasks"]
+    ]
+    print_table(["task", "learned", "images", "exemplars", "classes"], rows, align="rlrrl")
+    print("\naccuracy in per cent after each learn, on validation images, each alone among all classes:")
+    history = [
+        [learn["date"], percent(learn["validation"]), "  ".join(percent(task["after"]) for task in learn["tasks"])]
+        for learn in info["learns"]
+    ]
+    if history:
+        print_table(["learned", "new data", "task by task"], history, align="lrl")

@@ -1,4 +1,4 @@
-"""`itaml predict`: name pictures."""
+"""`itaml predict`: predict the class of images."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from itaml.cli.options import Device, Precision, Threads, set_threads
+from itaml.cli.options import Device, Json, Precision, Threads, set_threads
 from itaml.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -25,60 +25,73 @@ FORMATS = ("table", "csv", "jsonl")
 
 def command(
     model: Annotated[Path, typer.Argument(help="Folder of the model.")],
-    pictures: Annotated[
+    images: Annotated[
         list[str],
-        typer.Argument(help="Picture files, folders or patterns such as 'new/*.jpg'; - reads a list of files."),
+        typer.Argument(help="Image files, folders or patterns such as 'new/*.jpg'; - reads a list of files."),
     ],
     *,
     continuum: Annotated[
-        bool, typer.Option("--continuum", help="All pictures are of one task: find it from all of them together.")
+        bool, typer.Option("--continuum", help="All images are of one task: find it from all of them together.")
     ] = False,
     group_by: Annotated[
-        str | None, typer.Option(metavar="folder", help="The pictures in each folder are of one task.")
+        str | None, typer.Option(metavar="folder", help="The images in each folder are of one task.")
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option("--stream", help="The pictures are in order and their task changes now and then: find where."),
+        typer.Option("--stream", help="The images are in order and their task changes now and then: find where."),
     ] = False,
     mean_run: Annotated[
         float | None,
-        typer.Option(min=1, help="With --stream: pictures of one task in a row on average; else estimated."),
+        typer.Option(min=1, help="With --stream: images of one task in a row on average; else estimated."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many classes to tell for each picture.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="How many classes to tell for each image.")] = 1,
     unknown_below: Annotated[
-        float, typer.Option(min=0, max=1, help="Answer `unknown` where the confidence is below this.")
+        float, typer.Option(min=0, max=1, help="Predict `unknown` where the confidence is below this.")
     ] = 0.0,
-    form: Annotated[str, typer.Option("--format", help="table, csv or jsonl (one JSON object a line).")] = "table",
+    form: Annotated[str, typer.Option("--format", help="table, csv or jsonl (one JSON object per line).")] = "table",
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
+    as_json: Json = False,
 ) -> None:
-    """Name pictures: one line each with file, class, confidence and task.
+    """Predict the class of images: one line each with file, class, confidence and task.
 
-    Each picture stands alone unless --continuum, --group-by folder or --stream says which belong to one task; then
-    all of them help to find it, which makes the answers better.
+    Each image stands alone unless --continuum, --group-by folder or --stream says which belong to one task; then
+    all of them help to find it, which makes the predictions better.
     """
+    if as_json and form != "table":
+        raise UsageError(f"--json and --format {form} exclude each other")
     if form not in FORMATS:
         raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {form!r}")
     group = _grouping(continuum, group_by, stream)
     if mean_run is not None and group != "stream":
         raise UsageError("--mean-run is for --stream")
     set_threads(threads)
-    logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable pictures have rows of their own
+    logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable images have rows of their own
+    from itaml.cli.words import count, printable
     from itaml.library.library import Library
+    from itaml.library.listing import notes_about
 
     library = Library.open(model, device=device, precision=precision)
-    files = list(expand(pictures, sys.stdin))
+    left_out: list[str] = []
+    files = list(expand(images, sys.stdin, left_out))
+    notes = notes_about(left_out)
     if not files:
-        raise DataError(f"no pictures in {', '.join(pictures)}")
+        raise DataError("; ".join([f"no images in {', '.join(images)}", *notes]))
     answers = library.predict(files, group=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not text go out as they came in
-    {"table": _table, "csv": _csv, "jsonl": _jsonl}[form](answers, top)
+    if as_json:
+        about = {"model": str(model), "version": library.version}
+        print(json.dumps({**about, "predictions": [_plain(answer, top) for answer in answers], "notes": notes}))
+    else:
+        {"table": _table, "csv": _csv, "jsonl": _jsonl}[form](answers, top)
+        for note in notes:
+            print(f"note: {printable(note)}", file=sys.stderr)
     failed = [answer for answer in answers if answer.error]
     if failed:
         one = f"{failed[0].file}: {failed[0].error}"
-        raise DataError(f"{len(failed)} of {len(answers)} pictures could not be read, such as {one}")
+        raise DataError(f"{len(failed)} of {count(len(answers), 'image')} could not be read, such as {one}")
 
 
 def _grouping(continuum: bool, group_by: str | None, stream: bool) -> Grouping:
@@ -89,19 +102,26 @@ def _grouping(continuum: bool, group_by: str | None, stream: bool) -> Grouping:
     return "all" if continuum else "stream" if stream else "folder" if group_by else "each"
 
 
-def expand(words: Iterable[str], stdin: TextIO) -> Iterator[str]:
-    """Yield the files that are meant: files, the pictures in folders, what patterns match, and `-` a list.
+def expand(words: Iterable[str], stdin: TextIO, left_out: list[str]) -> Iterator[str]:
+    """Yield the files that are meant: files, the images in folders, what patterns match, and `-` a list.
+
+    Args:
+        words: as they are on the command line.
+        stdin: where the list for `-` is read.
+        left_out: gets the files in folders that are not of a known image format.
 
     Raises:
         UsageError: a name is neither a file nor a folder, or a pattern matches nothing.
     """
-    from itaml.data.files import list_pictures
+    from itaml.library.listing import list_images
 
     for word in words:
         if word == "-":
             yield from (line for line in stdin.read().splitlines() if line.strip())
         elif os.path.isdir(word):
-            yield from (os.path.join(word, name) for name in list_pictures(word))
+            listing = list_images(word)
+            left_out.extend(os.path.join(word, name) for name in listing.others)
+            yield from (os.path.join(word, name) for name in listing.images)
         elif os.path.lexists(word):
             yield word
         elif glob.has_magic(word):
@@ -114,18 +134,29 @@ def expand(words: Iterable[str], stdin: TextIO) -> Iterator[str]:
 
 
 def _table(answers: list[Answer], top: int) -> None:
-    from itaml.cli.words import printable
+    from itaml.cli.tables import print_table
 
-    width = max(len("file"), *(len(printable(answer.file or "")) for answer in answers))
-    label = max(len("class"), *(len(printable(answer.label or "unreadable")) for answer in answers))
-    print(f"{'file':{width}}  {'class':{label}}  {'confidence':>10}  {'task':>4}" + ("  then" if top > 1 else ""))
+    rows = []
     for answer in answers:
-        name = f"{printable(answer.file or ''):{width}}  {printable(answer.label or 'unreadable'):{label}}"
+        others = ", ".join(f"{other} {probability:.3f}" for other, probability in answer.top[1:])
         if answer.error:
-            print(f"{name}  {answer.error}")
-            continue
-        others = ", ".join(f"{printable(other)} {chance:.3f}" for other, chance in answer.top[1:])
-        print(f"{name}  {answer.confidence:>10.3f}  {(answer.task or 0) + 1:>4}" + (f"  {others}" if others else ""))
+            cells = [answer.file or "", "unreadable", "", "", answer.error]
+        else:
+            cells = [answer.file or "", answer.label or "", f"{answer.confidence:.3f}", str(_task(answer)), others]
+        rows.append(cells)
+    last = any(cells[-1] for cells in rows)
+    head = ["file", "class", "confidence", "task", "then" if top > 1 else ""]
+    print_table(head[: 4 + last], [cells[: 4 + last] for cells in rows], align="llrrl"[: 4 + last])
+
+
+def _task(answer: Answer) -> int | None:
+    """Return the task as people count, from 1."""
+    return None if answer.task is None else answer.task + 1
+
+
+def _plain(answer: Answer, top: int) -> dict[str, Any]:
+    said = answer.to_json()
+    return {**said, "task": _task(answer), "top": said["top"][:top]}
 
 
 def _csv(answers: list[Answer], top: int) -> None:
@@ -136,13 +167,11 @@ def _csv(answers: list[Answer], top: int) -> None:
         if answer.error:
             writer.writerow([answer.file, "", "", ""] + [""] * len(more))
             continue
-        others = [cell for name, chance in answer.top[1:] for cell in (name, f"{chance:.6f}")]
-        cells = [answer.file, answer.label, f"{answer.confidence:.6f}", (answer.task or 0) + 1, *others]
+        others = [cell for name, share in answer.top[1:] for cell in (name, f"{share:.6f}")]
+        cells = [answer.file, answer.label, f"{answer.confidence:.6f}", _task(answer), *others]
         writer.writerow(cells + [""] * (4 + len(more) - len(cells)))
 
 
 def _jsonl(answers: list[Answer], top: int) -> None:
     for answer in answers:
-        said = answer.to_json()
-        task = None if answer.task is None else answer.task + 1
-        print(json.dumps({**said, "task": task, "top": said["top"][:top]}))
+        print(json.dumps(_plain(answer, top)))

@@ -16,7 +16,7 @@ from itaml.events import BatchDone, EpochDone, Event, TaskDone, TaskStarted
 class TimeLeft:
     """Estimates the seconds left of a task, and of the whole run, from the images trained on so far."""
 
-    def __init__(self, tasks: int) -> None:
+    def __init__(self, tasks: int | None) -> None:
         self.tasks = tasks
         self._rate = 0.0
         self._images = 0
@@ -35,7 +35,7 @@ class TimeLeft:
     def left(self, *, task: int, epoch: int, epochs: int, done: int) -> float:
         """Return the seconds left of the run, assuming that later tasks are as large as this one."""
         here = (epochs - epoch) * self._images - done
-        later = (self.tasks - task - 1) * epochs * self._images
+        later = 0 if self.tasks is None else (self.tasks - task - 1) * epochs * self._images
         return (here + later) / self._rate if self._rate else 0.0
 
 
@@ -58,15 +58,16 @@ class LearningProgress:
     """A listener that shows the progress of a run; use as a context manager.
 
     Args:
-        tasks: how many tasks there are; 1 for a single learn.
+        tasks: how many tasks there are; None for a single learn, whichever task it is.
         live: draw a bar; otherwise print one line per epoch, at most one every few seconds.
     """
 
     EVERY = 5.0  # seconds between plain lines
 
-    def __init__(self, tasks: int, *, live: bool) -> None:
+    def __init__(self, tasks: int | None, *, live: bool) -> None:
         self.time = TimeLeft(tasks)
         self.tasks = tasks
+        self._refreshes = False
         self.live = live
         self.console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), _Words())
@@ -97,6 +98,7 @@ class LearningProgress:
         """Show an event."""
         if isinstance(event, TaskStarted):
             self.time.started(event)
+            self._refreshes = not event.classes
         elif isinstance(event, BatchDone):
             self._batch(event)
         elif isinstance(event, EpochDone):
@@ -104,6 +106,12 @@ class LearningProgress:
             self._epoch(event)
         elif isinstance(event, TaskDone) and self._bars and self._bar is not None:
             self._bars.update(self._bar, description="", completed=0, words="")
+
+    def _task(self, task: int) -> str:
+        """Return which task this is: of how many in a run, its number in a model, or that known classes are learned."""
+        if self.tasks is not None:
+            return f"task {task + 1}/{self.tasks}"
+        return "known classes" if self._refreshes else f"task {task + 1}"
 
     def _batch(self, event: BatchDone) -> None:
         if not self._bars or self._bar is None:
@@ -115,7 +123,7 @@ class LearningProgress:
         loss = "" if self._loss != self._loss else f"loss {self._loss:.3f}  "
         self._bars.update(
             self._bar,
-            description=f"task {event.task + 1}/{self.tasks}  epoch {event.epoch + 1}/{event.epochs}",
+            description=f"{self._task(event.task)}  epoch {event.epoch + 1}/{event.epochs}",
             total=event.epochs * event.total,
             completed=event.epoch * event.total + event.done,
             words=f"{loss}{rate:,.0f} images/s  {duration(left)} left",
@@ -129,7 +137,7 @@ class LearningProgress:
         self._silent = 0.0
         left = self.time.left(task=event.task, epoch=event.epoch, epochs=event.epochs, done=0)
         print(
-            f"task {event.task + 1}/{self.tasks}  epoch {event.epoch}/{event.epochs}  loss {event.loss:.3f}  "
+            f"{self._task(event.task)}  epoch {event.epoch}/{event.epochs}  loss {event.loss:.3f}  "
             f"{rate:,.0f} images/s  {duration(left)} left",
             file=sys.stderr,
             flush=True,

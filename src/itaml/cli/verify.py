@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from itaml.cli.options import Json, Quiet
+from itaml.cli.words import count
 from itaml.errors import CheckpointError
 
 
@@ -18,7 +19,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Check every file of a model against its checksum; exits with 1 if anything is wrong."""
-    from itaml.library.library import verify
+    from itaml.library.mend import verify
 
     checked, problems = verify(model)
     if as_json:
@@ -26,4 +27,4 @@ def command(
     if problems:
         raise CheckpointError("; ".join(problems))
     if not quiet and not as_json:
-        print(f"{model}: {checked} files, all as they were written")
+        print(f"{model}: {count(checked, 'file')}, all as written")

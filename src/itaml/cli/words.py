@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from itaml.text import count
+
+__all__ = ["count", "listed", "percent", "printable", "size"]
+
 
 def printable(text: str) -> str:
     """Return text with everything escaped that could move the cursor or hide in a name."""
     return "".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else ascii(c)[1:-1] for c in text)
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun in the right form: 1 class, 2 classes."""
-    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
-    return f"{number:,} {noun}{ending}"
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

@@ -36,6 +36,7 @@ LARGE = 4_000_000  # pixels from which an image is converted in bands
 BAND = 1_000_000  # pixels of a band
 GAP = 3  # an image is reduced by whole factors to this many times the wanted side, and then resampled
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2")
+HEIF_EXTENSIONS = (".heic", ".heif")  # with the optional package pillow-heif
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # no format that runs a program (EPS, PDF)
 
 ORIENTATION = 0x0112  # the EXIF tag
@@ -210,4 +211,21 @@ def _formats() -> tuple[str, ...]:
         for kind in ("Error", "Warning"):
             library[f"TIFFSet{kind}Handler"](None)
     Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)  # a Pillow may be built without some
+    formats = (*FORMATS, "HEIF") if heif_installed() else FORMATS
+    return tuple(name for name in formats if name in Image.OPEN)  # a Pillow may be built without some
+
+
+def extensions() -> tuple[str, ...]:
+    """Return the extensions of image files that can be read here, in lower case."""
+    return (*EXTENSIONS, *HEIF_EXTENSIONS) if heif_installed() else EXTENSIONS
+
+
+@lru_cache(maxsize=1)
+def heif_installed() -> bool:
+    """Whether photos in HEIC can be read; the first call registers their reader with Pillow."""
+    try:
+        from pillow_heif import register_heif_opener  # noqa: PLC0415 (optional)
+    except ImportError:
+        return False
+    register_heif_opener()
+    return True

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from itaml.data.decode import EXTENSIONS, MAX_PIXELS, BadImageError, decode
+from itaml.data.decode import MAX_PIXELS, BadImageError, decode, extensions
 from itaml.data.images import Shape
 from itaml.hardware.machine import cores
 
@@ -153,7 +153,7 @@ def list_pictures(folder: str) -> list[str]:
     Raises:
         OSError: the folder cannot be read.
     """
-    found, pending = [], [""]
+    known, found, pending = extensions(), [], [""]
     while pending:
         inner = pending.pop()
         with os.scandir(os.path.join(folder, inner)) as entries:
@@ -162,7 +162,7 @@ def list_pictures(folder: str) -> list[str]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(os.path.join(inner, entry.name))
-                elif entry.name.lower().endswith(EXTENSIONS):
+                elif entry.name.lower().endswith(known):
                     found.append(os.path.join(inner, entry.name))
     return sorted(found)
 

@@ -1,4 +1,4 @@
-"""Name pictures: each alone, in groups of one task, or in an ordered stream that is cut where the task changes."""
+"""Predict classes: each image alone, in groups of one task, or in an ordered stream that is cut where tasks change."""
 
 from __future__ import annotations
 
@@ -10,62 +10,63 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from itaml.data.files import FileIndex
 from itaml.data.images import ImageSet
 from itaml.data.loader import iterate
 from itaml.errors import DataError
 from itaml.inference.segment import estimate_mean_run, runs, segment, switch_cost, tempered
 from itaml.learners.itaml import ITAML
 from itaml.library.held import of_task
-from itaml.library.learning import Model
-from itaml.library.pixels import unreadable
+from itaml.library.inputs import unreadable
+from itaml.library.model import Model
+from itaml.library.names import UNKNOWN
+from itaml.library.parse import parse_inputs
 
 Grouping = Literal["each", "all", "folder", "stream"]
-UNKNOWN = "unknown"
-BATCH = 128  # pictures a forward pass
-USUAL_ERROR = 0.1  # of a single picture's task, where nothing was held back to measure it
+BATCH = 128  # images of a forward pass
+USUAL_ERROR = 0.1  # of a single image's task, where there are no validation images to measure it
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model says of one picture."""
+    """What a model says of one image."""
 
-    file: str | None  # None for pictures in arrays
-    label: str | None  # the class, `unknown`, or None if the picture cannot be read
+    file: str | None  # None for images in memory
+    label: str | None  # the class, `unknown`, or None if the image cannot be read
     confidence: float
     task: int | None  # counting from 0
-    group: int | None  # pictures with one number were taken to share a task
+    group: int | None  # images with one number were taken to share a task
     top: tuple[tuple[str, float], ...] = ()  # the most probable classes
     error: str | None = None
+    known: bool = True  # whether `label` is a class: False if it is `unknown` or the image cannot be read
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as plain values."""
+        """Return the prediction as plain values."""
         top = [{"class": name, "confidence": chance} for name, chance in self.top]
-        said = {"file": self.file, "class": self.label, "confidence": self.confidence, "task": self.task}
-        return {**said, "group": self.group, "top": top, "error": self.error}
+        said = {"file": self.file, "class": self.label, "known": self.known, "confidence": self.confidence}
+        return {**said, "task": self.task, "group": self.group, "top": top, "error": self.error}
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Pictures to be named: in the model's shape, with their files if they are in files."""
+    """Images whose class is asked for: in the model's shape, with their files, None for those in memory."""
 
     images: ImageSet
-    files: tuple[str, ...] | None
+    files: tuple[str | None, ...]
 
 
-def index_files(files: Sequence[str]) -> FileIndex:
-    """Index files in the order given; neighbours in one folder share it."""
-    listings: list[tuple[str, list[str]]] = []
-    for file in files:
-        folder, name = os.path.split(file)
-        if not listings or listings[-1][0] != folder:
-            listings.append((folder, []))
-        listings[-1][1].append(name)
-    return FileIndex.build(listings)
+def prepare(model: Model, images: Any) -> Pictures:
+    """Bring images to a model's shape and format (see `Library.predict` for what they may be, and for errors)."""
+    facts, inputs = model.facts, parse_inputs(images)
+    assert facts.shape is not None
+    assert facts.pixels is not None
+    labels = torch.zeros(len(inputs), dtype=torch.int64)
+    if not len(inputs):
+        return Pictures(ImageSet.from_arrays(torch.empty(0, *facts.shape), labels), ())
+    return Pictures(inputs.images(labels, facts.shape, facts.pixels, exact=False), tuple(inputs.files()))
 
 
 def score(learner: ITAML, images: ImageSet) -> tuple[Tensor, Tensor]:
-    """Return the positions of the readable pictures (k,) and their class scores (k, columns)."""
+    """Return the positions of the readable images (k,) and their class scores (k, columns)."""
     kept, scores = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, len(learner.table.classes))]
     for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
         kept.append(positions)
@@ -73,28 +74,28 @@ def score(learner: ITAML, images: ImageSet) -> tuple[Tensor, Tensor]:
     return torch.cat(kept), torch.cat(scores)
 
 
-def group(model: Model, scores: Tensor, files: Sequence[str] | None, *, by: Grouping, mean_run: float | None) -> Tensor:
-    """Number the groups of pictures that share a task (k,), from 0 without gaps."""
+def group(model: Model, scores: Tensor, files: Sequence[str | None], *, by: Grouping, mean_run: float | None) -> Tensor:
+    """Number the groups of images that share a task (k,), from 0 without gaps."""
     assert model.learner is not None
     if by == "each" or not len(scores):
         return torch.arange(len(scores))
     if by == "all":
         return torch.zeros(len(scores), dtype=torch.int64)
     if by == "folder":
-        if files is None:
-            raise DataError("pictures in arrays lie in no folders to group them by")
+        if None in files:
+            raise DataError("images in memory are in no folders to group them by")
         numbers: dict[str, int] = {}
-        return torch.tensor([numbers.setdefault(os.path.dirname(file), len(numbers)) for file in files])
+        return torch.tensor([numbers.setdefault(os.path.dirname(file or ""), len(numbers)) for file in files])
     evidence = tempered(model.learner.task_evidence(scores), error=task_error(model))
-    cost = switch_cost(mean_run or estimate_mean_run(evidence), evidence.shape[1])
+    cost = switch_cost(estimate_mean_run(evidence) if mean_run is None else mean_run, evidence.shape[1])
     return runs(segment(evidence, cost))
 
 
 def task_error(model: Model) -> float:
-    """Return e of `inference.segment`: how often a single held-back picture's evidence misleads about its task.
+    """Return e of `inference.segment`: how often a single validation image's evidence misleads about its task.
 
     Evidence that says nothing still points to the right task once in T times, so e is the rate of wrong tasks times
-    T/(T - 1). One right and one wrong picture more keep few pictures from saying never or always.
+    T/(T - 1). One right and one wrong image more keep few images from saying never or always.
     """
     learner = model.learner
     assert learner is not None
@@ -118,11 +119,11 @@ def name_pictures(
     top: int,
     unknown_below: float,
 ) -> list[Answer]:
-    """Return an answer for each picture, in order."""
+    """Return a prediction for each image, in order."""
     learner = model.learner
     assert learner is not None
     kept, scores = score(learner, pictures.images)
-    read_files = None if pictures.files is None else [pictures.files[row] for row in kept.tolist()]
+    read_files = [pictures.files[row] for row in kept.tolist()]
     groups = group(model, scores, read_files, by=by, mean_run=mean_run)
     adapts = learner.settings.adapt_steps > 0
 
@@ -147,12 +148,12 @@ def name_pictures(
         )
         for row, task, number, best, values in told:
             ranked = tuple((names[column], value) for column, value in zip(best, values, strict=True))
-            label = ranked[0][0] if values[0] >= unknown_below else UNKNOWN
-            file = None if pictures.files is None else pictures.files[row]
-            answers[row] = Answer(file, label, values[0], task, number, ranked)
+            known = values[0] >= unknown_below
+            label = ranked[0][0] if known else UNKNOWN
+            answers[row] = Answer(pictures.files[row], label, values[0], task, number, ranked, known=known)
     reasons = dict(unreadable(pictures.images).entries)
-    files = list(pictures.files or ())
-    return [
-        answer or Answer(files[row], None, 0.0, None, None, error=reasons.get(files[row], "cannot be read"))
-        for row, answer in enumerate(answers)
-    ]
+    return [answer or _unreadable(file, reasons) for file, answer in zip(pictures.files, answers, strict=True)]
+
+
+def _unreadable(file: str | None, reasons: dict[str, str]) -> Answer:
+    return Answer(file, None, 0.0, None, None, error=reasons.get(file or "", "cannot be read"), known=False)

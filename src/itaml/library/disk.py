@@ -1,83 +1,94 @@
-"""Reading files with checks, and putting what a disk refuses into words."""
+"""Reading files with checks, and sentences for what a disk refuses."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
-from itaml.errors import CheckpointError, ItamlError
+from itaml.errors import CheckpointError, ItamlError, UnsafeFileError
 from itaml.library.record import FileSum
+from itaml.storage import STATE_LIMIT, open_regular, read_regular
+
+RECORD_LIMIT = 64 << 20  # bytes of a JSON file; a record of 10,000 learns takes 10 MB
+MEND = "`itaml rollback` returns to the last good version"
+ADVICE = {
+    errno.ENOSPC: "make room and try again",
+    errno.EROFS: "copy the model to a place that can be written to",
+    errno.EACCES: "ask for the right to write there, or copy the model",
+    errno.EPERM: "ask for the right to write there, or copy the model",
+}
+
+
+class UnreadableError(CheckpointError):
+    """The disk did not let a file be read; it may be good."""
+
+    @classmethod
+    def of(cls, path: Path, error: OSError) -> UnreadableError:
+        """Return the sentence for an error of the disk."""
+        return cls(f"{path} cannot be read: {_reason(error)}")
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file of a model.
+    """Read a JSON file of a model.
 
     Raises:
-        CheckpointError: it is missing or unreadable.
+        CheckpointError: it is missing, unreadable, too large, or not a regular file.
     """
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing; `itaml rollback` returns to the last good version") from None
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {_reason(error)}") from error
+        return read_regular(path, limit=RECORD_LIMIT)
+    except (OSError, UnsafeFileError) as error:
+        raise _refused(path, error) from error
 
 
-def file_sum(path: Path) -> FileSum:
-    """Return the size and checksum of a file (see `read_bytes` for errors)."""
-    data = read_bytes(path)
+def read_checked(path: Path, expected: FileSum) -> bytes:
+    """Read a file whose size and checksum are known, once.
+
+    Raises:
+        CheckpointError: it is missing, unreadable, truncated, changed, or not a regular file.
+    """
+    try:
+        with open_regular(path, limit=STATE_LIMIT) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != expected.size:
+                raise CheckpointError(f"{path} is damaged: {size} bytes instead of {expected.size}; {MEND}")
+            data = file.read(expected.size)
+    except (OSError, UnsafeFileError) as error:
+        raise _refused(path, error) from error
+    if file_sum(data) != expected:
+        raise CheckpointError(f"{path} is damaged: its checksum does not fit; {MEND}")
+    return data
+
+
+def file_sum(data: bytes) -> FileSum:
+    """Return the size and checksum of a file's bytes."""
     return FileSum(size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-def check_file(path: Path, expected: FileSum) -> None:
-    """Refuse a file that is not what was written.
-
-    Raises:
-        CheckpointError: it is missing, truncated or changed.
-    """
-    found = file_sum(path)
-    if found.size != expected.size:
-        raise CheckpointError(
-            f"{path} is damaged: {found.size} bytes instead of {expected.size}; "
-            "`itaml rollback` returns to the last good version"
-        )
-    if found.sha256 != expected.sha256:
-        raise CheckpointError(
-            f"{path} is damaged: its checksum does not fit; `itaml rollback` returns to the last good version"
-        )
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder as far as the disk permits; what stays is removed by the next change."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def disk_error(path: Path, error: OSError, outcome: str) -> ItamlError:
+    """Return what the disk refused as a sentence; `outcome` says what the model is now."""
+    advice = ADVICE.get(error.errno or 0)
+    return ItamlError(f"cannot write to {path}: {_reason(error)}; {outcome}" + (f"; {advice}" if advice else ""))
 
 
-@contextmanager
-def disk_words(path: Path) -> Iterator[None]:
-    """Turn what the disk refuses into a sentence.
-
-    Raises:
-        ItamlError: the disk is full, read-only or broken.
-    """
-    try:
-        yield
-    except OSError as error:
-        advice = {
-            errno.ENOSPC: "make room and try again",
-            errno.EROFS: "copy the model to a place that can be written to",
-            errno.EACCES: "ask for the right to write there, or copy the model",
-            errno.EPERM: "ask for the right to write there, or copy the model",
-        }.get(error.errno or 0, "nothing was changed")
-        raise ItamlError(f"cannot write to {path}: {_reason(error)}; {advice}") from error
+def _refused(path: Path, error: OSError | UnsafeFileError) -> CheckpointError:
+    if isinstance(error, UnsafeFileError):
+        return CheckpointError(f"{error}; {MEND}")
+    if isinstance(error, FileNotFoundError):
+        return CheckpointError(f"{path} is missing; {MEND}")
+    return UnreadableError.of(path, error)
 
 
 def _reason(error: OSError) -> str:

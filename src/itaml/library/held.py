@@ -1,7 +1,7 @@
-"""Pictures that are never trained on: a validation split of what arrives, of which a few a class are kept for good.
+"""Images that are never trained on: a validation split of what arrives, of which a few of each class are kept for good.
 
-They measure what was forgotten. They count in the memory's budget: of a class's share of `per` pictures, one in ten is
-held back, none where the share is below four.
+They measure what was forgotten. They count in the memory's budget: of a class's share of `per` images, one in ten is
+for validation, none where the share is below four.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from itaml.models.table import TaskTable
 Held = dict[ClassId, Tensor]  # class -> (k, c, h, w)
 
 VALIDATION_SHARE = 0.1
-FEWEST_VALIDATED = 4  # a class of fewer pictures needs them all for training
-MOST_VALIDATED = 100  # a class
+FEWEST_VALIDATED = 4  # a class of fewer images needs them all for training
+MOST_VALIDATED = 100  # of each class
 FEWEST_SHARED = 4
-MOST_HELD = 20  # a class
+MOST_HELD = 20  # of each class
 
 
 def split(images: ImageSet, keys: Tensor) -> tuple[ImageSet, ImageSet]:
-    """Divide pictures into training and validation, class by class: those with the smallest keys are for validation.
+    """Divide images into training and validation, class by class: those with the smallest keys are for validation.
 
-    The choice depends on the keys alone, so a picture that comes again falls on the same side (nearly always).
+    The choice depends on the keys alone, which are taken from the images' content.
     """
     chosen = torch.zeros(len(images), dtype=torch.bool)
     for label in torch.unique(images.labels).tolist():
@@ -40,13 +40,13 @@ def split(images: ImageSet, keys: Tensor) -> tuple[ImageSet, ImageSet]:
 
 
 def held_share(budget: int, classes: int) -> int:
-    """Return how many pictures of each class are held back, of a budget for pictures in all."""
+    """Return how many validation images of each class are kept, of a budget for images in all."""
     per = budget // max(classes, 1)
     return min(max(1, per // 10), MOST_HELD) if per >= FEWEST_SHARED else 0
 
 
 def refresh(held: Mapping[ClassId, Tensor], validation: ImageSet, *, share: int, seed: int, learn: int) -> Held:
-    """Return the held-back pictures after a learn: arriving classes chosen anew, all cut to their share."""
+    """Return the validation images after a learn: arriving classes chosen anew, all cut to their share."""
     fresh = dict(held)
     for label in torch.unique(validation.labels).tolist():
         arriving = validation.of_classes([label]).load()[0]
@@ -57,7 +57,7 @@ def refresh(held: Mapping[ClassId, Tensor], validation: ImageSet, *, share: int,
 
 
 def of_task(held: Mapping[ClassId, Tensor], table: TaskTable, task: int) -> tuple[Tensor, Tensor] | None:
-    """Return the held-back pictures of a task and their class ids, or None if there are none."""
+    """Return the validation images of a task and their class ids, or None if there are none."""
     members = [label for label in table.tasks[task] if label in held]
     if not members:
         return None

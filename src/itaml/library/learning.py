@@ -3,73 +3,60 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import torch
 from torch import Tensor
 
-from itaml.config import Compute, Seeds, build
+from itaml.config import Compute, build
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task
-from itaml.errors import DataError
 from itaml.events import Listener
 from itaml.learners.compute import pick_device
-from itaml.learners.itaml import ITAML
 from itaml.learners.itaml_settings import ITAMLSettings
 from itaml.library import held as held_back
-from itaml.library.choose import choose_epochs, choose_settings, choose_size
+from itaml.library.choose import Look, choose_epochs, choose_settings, choose_size
+from itaml.library.duplicates import Known, compare, exemplars_of, remove_exemplars, stored_classes, without
 from itaml.library.gather import Gathered
 from itaml.library.held import Held
+from itaml.library.measure import accuracy, task_accuracies, task_scores
+from itaml.library.model import Model, make_learner
 from itaml.library.names import match_names
-from itaml.library.pixels import into_memory, unreadable
+from itaml.library.reading import ReadImages, read_images
 from itaml.library.record import Facts, LearnRecord, TaskRecord, TaskScore
 from itaml.memory.store import Memory
-from itaml.models.classifier import build_classifier
-from itaml.storage import State
-
-SKIPPED_SHOWN = 5
-BATCH = 500
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A learner, what is held back from it, and what is known about both."""
-
-    facts: Facts
-    learner: ITAML | None  # None before the first learn
-    held: Held
-
-    def state(self) -> State:
-        """Return the tensors to save."""
-        assert self.learner is not None
-        pictures = {str(label): pixels for label, pixels in self.held.items()}
-        return {"learner": self.learner.state_dict(), "held": pictures}
+from itaml.text import count
 
 
 @dataclass(frozen=True)
 class LearnReport:
-    """What a learn did: its record, and sentences about what was left out."""
+    """What a learn did: its record, sentences about what was left out, and whether there was anything new."""
 
     record: LearnRecord
     notes: tuple[str, ...]
+    changed: bool = True  # False: every image was known already, and the model is as it was
 
 
-def restore(facts: Facts, state: State | None, compute: Compute) -> Model:
-    """Build the learner that a version describes (see `SgdLearner.load_state_dict` for errors)."""
-    if state is None or facts.shape is None:
-        return Model(facts, None, {})
-    learner = make_learner(facts, build(ITAMLSettings, facts.settings), compute)
-    learner.load_state_dict(state["learner"])
-    return Model(facts, learner, {int(label): pixels for label, pixels in state.get("held", {}).items()})
+@dataclass(frozen=True, eq=False)
+class Arriving:
+    """The images of a learn under the model's class ids, without duplicates."""
+
+    classes: tuple[str, ...]  # all classes after the learn, by class id
+    present: frozenset[str]  # classes of which an image could be read
+    images: ImageSet
+    keys: Tensor  # (n,) by which the validation split is made
+    known: Known
 
 
-def make_learner(facts: Facts, settings: ITAMLSettings, compute: Compute) -> ITAML:
-    """Build a learner that has learned nothing."""
-    assert facts.shape is not None
-    network = build_classifier(settings.backbone, shape=facts.shape, seed=facts.options.seed)
-    return ITAML(network, settings=settings, seeds=Seeds.of(facts.options.seed), compute=compute)
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model after training, and what was measured."""
+
+    model: Model
+    train: ImageSet
+    validation: ImageSet
+    scores: tuple[TaskScore, ...]
 
 
 def learn(
@@ -78,155 +65,133 @@ def learn(
     """Learn what was gathered; the model given is used up. `epochs` of None is what the model was made with.
 
     Raises:
-        DataError: the pictures cannot be learned from.
+        DataError: the images cannot be learned from.
         SettingsError: the memory is too small for so many classes.
         TrainingError: training failed.
     """
     start = time.monotonic()
+    matched = match_names(gathered.names, model.facts.classes)
     facts = begun(model.facts, gathered, compute)
-    matched = match_names(gathered.names, facts.classes)
-    images, keys, notes, skipped = _read(gathered, facts, listen)
-    present = {matched[gathered.names[label]] for label in torch.unique(images.labels).tolist()}
-    new = tuple(name for name in matched.values() if name in present and name not in facts.classes)
-    classes = (*facts.classes, *new)
-    ids = torch.tensor([classes.index(matched[name]) if matched[name] in present else -1 for name in gathered.names])
-    images = replace(images, labels=ids[images.labels])
-    train, validation = held_back.split(images, keys)
-    settings = build(ITAMLSettings, {**facts.settings, "epochs": epochs or _epochs(model, facts, train)})
-    learner = _learner(model, facts, settings, compute)
-    share = held_back.held_share(facts.options.memory, len(classes))
-    learner.memory.budget = facts.options.memory - share * len(classes)
-    before = task_accuracies(learner, model.held)
-    learner.listen = listen
-    learner.learn(Task(len(learner.table), tuple(range(len(facts.classes), len(classes))), train))
-    after = task_accuracies(learner, model.held)
-    held = held_back.refresh(model.held, validation, share=share, seed=facts.options.seed, learn=len(facts.learns))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    record = LearnRecord(
-        date=now,
-        new=new,
-        known=tuple(name for name in facts.classes if name in present),
-        pictures=_counts(train, classes),
-        skipped=skipped,
-        epochs=settings.epochs,
-        seconds=round(time.monotonic() - start, 2),
-        validation_pictures=len(validation),
-        validation=accuracy(learner, validation),
-        tasks=_scores(learner, model.held, held, before, after),
-    )
-    facts = facts.model_copy(
-        update={
-            "settings": settings.model_dump(mode="json"),
-            "classes": classes,
-            "tasks": (*facts.tasks, TaskRecord(classes=new, learned=now)) if new else facts.tasks,
-            "learns": (*facts.learns, record),
-        }
-    )
-    return Model(facts, learner, held), LearnReport(record, tuple(notes))
+    assert facts.shape is not None
+    assert facts.pixels is not None
+    read = read_images(gathered, facts.shape, facts.pixels, listen=listen)
+    arriving = _arriving(model, gathered, read, matched)
+    notes = (*read.notes, *_known_notes(arriving))
+    if not len(arriving.images):
+        return model, LearnReport(_record(facts, arriving, read, None, start), notes, changed=False)
+    if model.facts.shape is None:
+        facts = begun(model.facts, gathered, compute, grey=read.grey)
+    trained = _train(replace(model, facts=facts), arriving, epochs=epochs, compute=compute, listen=listen)
+    record = _record(facts, arriving, read, trained, start)
+    tasks = (*facts.tasks, TaskRecord(classes=record.new, learned=record.date)) if record.new else facts.tasks
+    changes = {"classes": arriving.classes, "tasks": tasks, "learns": (*facts.learns, record)}
+    done = replace(trained.model, facts=trained.model.facts.model_copy(update=changes))
+    return done, LearnReport(record, (*notes, *_empty_notes(done, arriving)))
 
 
-def begun(facts: Facts, gathered: Gathered, compute: Compute) -> Facts:
-    """Return the facts with shape and settings, chosen now if this is the first learn.
+def begun(facts: Facts, gathered: Gathered, compute: Compute, *, grey: bool = False) -> Facts:
+    """Return the facts with shape, pixel format and settings, chosen now if this is the first learn.
+
+    Args:
+        facts: of the model.
+        gathered: what it is to learn.
+        compute: where it is to learn.
+        grey: whether the images have no colours; known once they have been read.
 
     Raises:
-        DataError: none of the pictures can be read.
+        DataError: none of the images can be read.
         UsageError: an option does not exist or is not possible.
     """
     if facts.shape is not None:
         return facts
     Memory(budget=facts.options.memory).check_room(len(gathered.names))
-    look = gathered.look()
-    shape = gathered.shape(choose_size(facts.options, look))
+    look = Look(len(gathered), gathered.inputs.median_side(), grey)
+    shape = gathered.inputs.new_shape(facts.options.image_size, choose_size(facts.options, look))
     settings = choose_settings(facts.options, look, shape, gpu=pick_device(compute).type != "cpu")
-    return facts.model_copy(update={"shape": shape, "settings": settings.model_dump(mode="json")})
+    chosen = {"shape": shape, "pixels": gathered.inputs.new_format(), "settings": settings.model_dump(mode="json")}
+    return facts.model_copy(update=chosen)
 
 
-def _read(gathered: Gathered, facts: Facts, listen: Listener) -> tuple[ImageSet, Tensor, list[str], int]:
-    """Return the readable pictures with labels that count along `gathered.names`, their keys, and what was left out."""
-    assert facts.shape is not None
-    wanted = gathered.images(facts.shape)
-    rows = replace(wanted, labels=torch.arange(len(wanted)))  # so that what is left tells which pictures it is
-    bad = unreadable(wanted)
-    images = into_memory(rows, wanted.labels, listen=listen)
-    if not len(images):
-        raise DataError("none of the pictures can be read; are they pictures?" + _examples(bad.entries))
-    kept = images.labels
-    images = replace(images, labels=wanted.labels[kept])
-    notes = list(gathered.notes)
-    if bad.count:
-        notes.append(f"{bad.count} pictures could not be read and were left out{_examples(bad.entries)}")
-    there = set(torch.unique(images.labels).tolist())
-    notes += [
-        f"class {name!r} has no picture that can be read and was left out"
-        for label, name in enumerate(gathered.names)
-        if label not in there
-    ]
-    return images, gathered.keys()[kept], notes, bad.count
+def _arriving(model: Model, gathered: Gathered, read: ReadImages, matched: dict[str, str]) -> Arriving:
+    old = model.facts.classes
+    names = [matched[name] for name in gathered.names]
+    present = frozenset(names[label] for label in torch.unique(read.images.labels).tolist())
+    classes = (*old, *(name for name in dict.fromkeys(names) if name in present and name not in old))
+    ids = torch.tensor([classes.index(name) if name in present else -1 for name in names])
+    labels = ids[read.images.labels]
+    memory = {} if model.learner is None else exemplars_of(model.learner.memory)
+    known = compare(read.digests, labels.tolist(), stored_classes(memory, model.held))
+    keys = torch.tensor([int.from_bytes(digest[:7], "big") for digest in read.digests])
+    images = replace(read.images, labels=labels).select(known.new)
+    return Arriving(classes, present, images, keys[known.new], known)
 
 
-def _examples(entries: Sequence[tuple[str, str]]) -> str:
-    shown = "; ".join(f"{path}: {reason}" for path, reason in entries[:SKIPPED_SHOWN])
-    return f" ({shown}{', ...' if len(entries) > SKIPPED_SHOWN else ''})" if entries else ""
+def _train(model: Model, arriving: Arriving, *, epochs: int | None, compute: Compute, listen: Listener) -> Trained:
+    facts, classes, stale = model.facts, arriving.classes, arriving.known.stale
+    train, validation = held_back.split(arriving.images, arriving.keys)
+    chosen = _epochs(model, train) if epochs is None else epochs
+    settings = build(ITAMLSettings, {**facts.settings, "epochs": chosen})
+    learner = model.learner or make_learner(facts, settings, compute)
+    learner.settings = settings
+    share = held_back.held_share(facts.options.memory, len(classes))
+    learner.memory.budget = facts.options.memory - share * len(classes)
+    remove_exemplars(learner.memory, stale)
+    held: Held = without(model.held, stale)
+    before = task_accuracies(learner, held)
+    learner.listen = listen
+    learner.learn(Task(len(learner.table), tuple(range(len(facts.classes), len(classes))), train))
+    after = task_accuracies(learner, held)
+    kept = held_back.refresh(held, validation, share=share, seed=facts.options.seed, learn=len(facts.learns))
+    facts = facts.model_copy(update={"settings": settings.model_dump(mode="json")})
+    scores = task_scores(learner, held, kept, before, after)
+    return Trained(Model(facts, learner, kept), train, validation, scores)
 
 
-def _epochs(model: Model, facts: Facts, train: ImageSet) -> int:
-    if "epochs" in facts.options.settings:
-        return int(facts.options.settings["epochs"])
-    known = len(model.learner.memory) if model.learner is not None else 0
-    return choose_epochs(facts.options, len(train) + known)
+def _epochs(model: Model, train: ImageSet) -> int:
+    options = model.facts.options
+    if "epochs" in options.settings:
+        return int(options.settings["epochs"])
+    return choose_epochs(options, len(train) + (0 if model.learner is None else len(model.learner.memory)))
 
 
-def _learner(model: Model, facts: Facts, settings: ITAMLSettings, compute: Compute) -> ITAML:
-    if model.learner is None:
-        return make_learner(facts, settings, compute)
-    model.learner.settings = settings
-    return model.learner
+def _record(facts: Facts, arriving: Arriving, read: ReadImages, trained: Trained | None, start: float) -> LearnRecord:
+    return LearnRecord(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        new=arriving.classes[len(facts.classes) :],
+        known=tuple(name for name in facts.classes if name in arriving.present),
+        images={} if trained is None else _counts(trained.train, arriving.classes),
+        skipped=read.skipped,
+        duplicates=arriving.known.duplicates,
+        moved=arriving.known.moved,
+        epochs=0 if trained is None else trained.model.facts.settings["epochs"],
+        seconds=round(time.monotonic() - start, 2),
+        validation_images=0 if trained is None else len(trained.validation),
+        validation=None if trained is None else accuracy(trained.model.ready, trained.validation),
+        tasks=() if trained is None else trained.scores,
+    )
 
 
-def accuracy(learner: ITAML, images: ImageSet) -> float | None:
-    """Return the share of pictures that are named rightly, each alone among all classes; None if there are none."""
-    right = total = 0
-    for pixels, labels in images.batches(BATCH):
-        if len(labels):
-            right += int((predict_alone(learner, pixels) == labels).sum())
-            total += len(labels)
-    return right / total if total else None
-
-
-def predict_alone(learner: ITAML, pixels: Tensor) -> Tensor:
-    """Return the class of each picture (n,), each a continuum of its own."""
-    return learner.decide(learner.class_scores(pixels), torch.arange(len(pixels)), lambda rows: pixels[rows])[0]
-
-
-def task_accuracies(learner: ITAML, held: Held) -> list[float | None]:
-    """Return for each task the accuracy on its held-back pictures."""
-    found = [held_back.of_task(held, learner.table, task) for task in range(len(learner.table))]
-    return [None if part is None else accuracy(learner, ImageSet.from_arrays(*part)) for part in found]
-
-
-def _scores(
-    learner: ITAML, old: Held, new: Held, before: list[float | None], after: list[float | None]
-) -> tuple[TaskScore, ...]:
-    """Old tasks are compared on the pictures held back before this learn, the new task on those held back by it."""
-    scores = []
-    for task in range(len(learner.table)):
-        held = old if task < len(before) else new
-        part = held_back.of_task(held, learner.table, task)
-        scores.append(
-            TaskScore(
-                task=task,
-                pictures=0 if part is None else len(part[1]),
-                before=before[task] if task < len(before) else None,
-                after=after[task] if task < len(before) else _accuracy_of(learner, part),
-            )
+def _known_notes(arriving: Arriving) -> list[str]:
+    known, notes = arriving.known, []
+    if known.duplicates:
+        notes.append(f"{count(known.duplicates, 'image')} known already, not stored again")
+    if known.moved:
+        notes.append(f"{count(known.moved, 'image')} moved from another class: the newer label counts")
+    if known.conflicts:
+        notes.append(
+            f"{count(known.conflicts, 'image')} given under more than one class at once, learned as all of them"
         )
-    return tuple(scores)
+    return notes
 
 
-def _accuracy_of(learner: ITAML, part: tuple[Tensor, Tensor] | None) -> float | None:
-    return None if part is None else accuracy(learner, ImageSet.from_arrays(*part))
+def _empty_notes(model: Model, arriving: Arriving) -> list[str]:
+    if not arriving.known.moved:
+        return []
+    memory = exemplars_of(model.ready.memory)
+    empty = [name for label, name in enumerate(arriving.classes) if label not in memory]
+    return [f"class {name!r} has no images left, because all were moved" for name in empty]
 
 
 def _counts(images: ImageSet, classes: tuple[str, ...]) -> dict[str, int]:
     found = torch.bincount(images.labels, minlength=len(classes)).tolist()
-    return {name: count for name, count in zip(classes, found, strict=True) if count}
+    return {name: number for name, number in zip(classes, found, strict=True) if number}

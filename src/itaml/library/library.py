@@ -1,4 +1,4 @@
-"""`Library`: a classifier that lives in a folder, learns new classes whenever they come, and names pictures."""
+"""`Library`: a classifier in a folder that learns new classes whenever they come, and predicts the class of images."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from itaml.config import Compute, build
-from itaml.data.images import ImageSet
-from itaml.errors import CheckpointError, DataError, SettingsError, UsageError
+from itaml.errors import DataError, SettingsError, UsageError
 from itaml.events import Listener, ignore
 from itaml.learners.compute import check_compute, check_threads, limited_threads
-from itaml.library.answers import Answer, Grouping, Pictures, index_files, name_pictures
-from itaml.library.folder import ModelFolder, Version, copy_version, size_on_disk
-from itaml.library.gather import Gathered, GatheredArrays, GatheredFiles, gather
-from itaml.library.learning import LearnReport, Model, learn, restore
+from itaml.library.answers import Answer, Grouping, name_pictures, prepare
+from itaml.library.arguments import check_number, check_whole
+from itaml.library.check import problems
+from itaml.library.duplicates import exemplars_of
+from itaml.library.folder import ModelFolder, Version, size_on_disk
+from itaml.library.gather import Gathered, gather
+from itaml.library.learning import LearnReport, learn
+from itaml.library.model import Model, restored
 from itaml.library.overview import TaskInfo, describe, learned_tasks
-from itaml.library.pixels import as_pixels, files_as, with_channels
-from itaml.library.record import FORMAT, Facts, Options
+from itaml.library.record import Facts, Options
+from itaml.library.seal import FORMAT, Pointer
 from itaml.library.sheet import contact_sheet
+from itaml.library.writer import changing, copy_version, rollback, write
+
+NOT_WRITTEN = Pointer(0, "not written")
 
 PathLike = str | os.PathLike[str]
+Images = PathLike | Iterable[Any] | Any  # paths, folders, PIL images, arrays, tensors, or a sequence of them
 
 
 class Library:
@@ -56,21 +60,35 @@ class Library:
             device: where to compute: auto, cpu, cuda or mps.
             precision: the number format of products: auto, fp32 or bf16.
             threads: CPU threads to learn and predict with; torch's own number if not given.
-            options: `backbone`, `image_size`, `epochs`, each chosen for the pictures if not given; `memory`, pictures
+            options: `backbone`, `image_size`, `epochs`, each chosen for the images if not given; `memory`, images
                 kept in all; `preset`, `seed`; `settings`, a dictionary that overrides settings of the learner.
 
         Raises:
             UsageError: there is something at `path`, or an option does not exist or is not possible here.
             ItamlError: the folder cannot be written.
         """
-        chosen = build(Options, options, what="option")
-        _compute(device, precision, threads)
-        folder = ModelFolder(Path(path))
-        if folder.exists() and folder.read().facts.learns:
-            raise UsageError(f"there is a model in {folder.path} already; open it, or choose another name")
-        with folder.changing():
-            folder.write(Facts(options=chosen), None)
-        return cls.open(path, device=device, precision=precision, threads=threads)
+        library = cls.unsaved(path, device=device, precision=precision, threads=threads, **options)
+        with changing(library._folder):
+            library._check_empty()
+            library._pointer = write(library._folder, library._model.facts, None)
+        return library
+
+    @classmethod
+    def unsaved(
+        cls,
+        path: PathLike,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int | None = None,
+        **options: Any,
+    ) -> Library:
+        """Return a new model that is not on disk until its first `learn` (see `create` for arguments and errors)."""
+        facts = Facts(options=build(Options, options, what="option"))
+        compute = _compute(device, precision, threads)
+        library = cls(ModelFolder(Path(path)), Version(NOT_WRITTEN, facts, None), compute, threads=threads)
+        library._check_empty()
+        return library
 
     @classmethod
     def open(
@@ -85,16 +103,6 @@ class Library:
         folder = ModelFolder(Path(path))
         return cls(folder, folder.read(), _compute(device, precision, threads), threads=threads)
 
-    def _take(self, version: Version) -> None:
-        self._number = version.number
-        self._model = self._restored(version)
-
-    def _restored(self, version: Version) -> Model:
-        try:
-            return restore(version.facts, version.state, self._compute)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{self.path}: version {version.number} is not a model ({error!r})") from error
-
     @property
     def path(self) -> Path:
         """The model's folder."""
@@ -102,8 +110,8 @@ class Library:
 
     @property
     def version(self) -> int:
-        """The number of the version in memory."""
-        return self._number
+        """The number of the version in memory: how many learns there were, 0 for an empty model."""
+        return self._pointer.number
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -117,79 +125,78 @@ class Library:
 
     def learn(
         self,
-        data: PathLike | Sequence[PathLike] | Gathered | Any,
+        data: Images | Gathered,
         labels: Sequence[Any] | None = None,
         *,
         epochs: int | None = None,
         listen: Listener = ignore,
     ) -> LearnReport:
-        """Learn pictures and save: classes that are new become a new task, others are refreshed.
+        """Learn images and save: classes that are new become a new task, others are refreshed.
 
         Args:
-            data: a folder of class folders, several of them, or pictures (n, h, w[, c]).
-            labels: the class of each picture, if `data` is pictures; numbers become names.
-            epochs: passes through the pictures in this learn; as the model was made, or chosen for them, if not given.
+            data: a folder of class folders, or several of them; with `labels`, images as `predict` takes them.
+            labels: the class of each image, text or numbers, if `data` is images; numbers become names.
+            epochs: passes through the images in this learn; as the model was made, or chosen for them, if not given.
             listen: told how it goes.
 
+        Returns:
+            What was learned. An image that the model keeps already is not stored again; if it comes under another
+            class, the newer label counts. If there is nothing new, no version is written and `changed` is False.
+
         Raises:
-            DataError: there is nothing to learn from, or class names are too alike.
+            DataError: there is nothing to learn from, images cannot be converted, or class names are too alike.
+            SettingsError: `epochs` is below 1.
             LockedError: another process is learning.
             ItamlError: see the message; the model is as it was.
         """
-        gathered = data if isinstance(data, GatheredFiles | GatheredArrays) else gather(data, labels)
-        with self._folder.changing(), limited_threads(self._threads):
-            version = self._folder.read()
-            model, report = learn(
-                self._restored(version), gathered, epochs=epochs, compute=self._compute, listen=listen
-            )
-            number = self._folder.write(model.facts, model.state())
-        self._number, self._model = number, model
+        if epochs is not None:
+            check_whole("epochs", epochs)
+        gathered = data if isinstance(data, Gathered) else gather(data, labels)
+        with changing(self._folder), limited_threads(self._threads):
+            model, report = learn(self._latest(), gathered, epochs=epochs, compute=self._compute, listen=listen)
+            if report.changed:
+                if not self._folder.exists():
+                    write(self._folder, Facts(options=model.facts.options), None)
+                self._pointer = write(self._folder, model.facts, model.state())
+                self._model = model
         return report
 
     def predict(
         self,
-        pictures: PathLike | Iterable[PathLike] | Any,
+        images: Images,
         *,
         group: Grouping = "each",
         mean_run: float | None = None,
         top: int = 1,
         unknown_below: float = 0.0,
     ) -> list[Answer]:
-        """Name pictures.
+        """Predict the class of images.
 
         Args:
-            pictures: a file, files, or an array (n, h, w[, c]).
-            group: `each` picture stands alone, `all` share one task, those in one `folder` do, or they are an ordered
+            images: a file, a folder or a PIL image; an array (n, h, w[, c]) or a tensor (n, c, h, w); or a sequence of
+                files, folders, PIL images, arrays (h, w[, c]) and tensors ([c,] h, w). Images of other sizes than the
+                model's are scaled like files: their centre, to the model's size.
+            group: `each` image stands alone, `all` share one task, those in one `folder` do, or they are an ordered
                 `stream` whose task changes now and then.
-            mean_run: for streams, how many pictures of one task come in a row on average; estimated if not given.
+            mean_run: for streams, how many images of one task come in a row on average; estimated if not given.
             top: how many classes to tell.
-            unknown_below: answer `unknown` where the confidence is below this.
+            unknown_below: predict `unknown` where the confidence is below this.
 
         Raises:
-            DataError: nothing was learned yet, or these are not pictures.
+            DataError: nothing was learned yet, or these are not images.
             SettingsError: an option is not possible.
         """
         if group not in ("each", "all", "folder", "stream"):
-            raise SettingsError(f"pictures are grouped by each, all, folder or stream, not by {group!r}")
-        if top < 1 or not 0 <= unknown_below <= 1:
-            raise SettingsError(f"top is at least 1 and a confidence between 0 and 1, not {top} and {unknown_below}")
+            raise SettingsError(f"group must be each, all, folder or stream, not {group!r}")
+        check_whole("top", top)
+        check_number("unknown_below", unknown_below, least=0, most=1)
+        if mean_run is not None:
+            check_number("mean_run", mean_run, least=1)
         if self._model.learner is None:
-            raise DataError(f"{self.path} has not learned anything yet; `itaml learn {self.path} PICTURES` teaches it")
-        given = self._pictures(pictures)
+            raise DataError(f"{self.path} has not learned anything yet; `itaml learn {self.path} IMAGES` teaches it")
+        given = prepare(self._model, images)
         with limited_threads(self._threads):
             return name_pictures(self._model, given, by=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
-
-    def _pictures(self, pictures: Any) -> Pictures:
-        shape = self._model.facts.shape
-        assert shape is not None
-        if isinstance(pictures, str | os.PathLike):
-            pictures = [pictures]
-        if isinstance(pictures, Tensor) or hasattr(pictures, "__array__"):
-            pixels = with_channels(as_pixels(pictures), shape[0])
-            return Pictures(ImageSet.from_arrays(pixels, torch.zeros(len(pixels))), None)
-        files = tuple(map(os.fspath, pictures))
-        index = index_files(files)
-        return Pictures(files_as(index, torch.zeros(len(files), dtype=torch.int64), shape), files)
 
     def reload(self) -> None:
         """Take over what other processes have learned since (see `open` for errors)."""
@@ -203,7 +210,7 @@ class Library:
             ItamlError: it cannot be written.
         """
         state = None if self._model.learner is None else self._model.state()
-        copy_version(Version(0, self._model.facts, state), ModelFolder(Path(path)))
+        copy_version(Version(self._pointer, self._model.facts, state), ModelFolder(Path(path)))
 
     def rollback(self) -> int:
         """Return to the state before the last learn, for good; return the number of the version now in use.
@@ -211,41 +218,60 @@ class Library:
         Raises:
             UsageError: there is no earlier version.
         """
-        self._folder.rollback()
-        self.reload()
-        return self._number
+        self._take(rollback(self._folder)[1])
+        return self.version
 
     def verify(self) -> list[str]:
         """Check every file of the model; return a sentence for each thing wrong."""
-        return verify(self.path)[1]
+        return problems(self._folder)[1]
 
     def info(self) -> dict[str, Any]:
         """Return what there is to know, as plain values."""
         return {
             "path": str(self.path),
             "format": FORMAT,
-            "version": self._number,
+            "version": self.version,
             "versions_kept": self._folder.numbers(),
             "bytes": size_on_disk(self._folder),
             **describe(self._model),
         }
 
-    def draw_exemplars(self, path: PathLike) -> None:
-        """Draw the pictures that are kept as a contact sheet.
+    def draw_exemplars(self, path: PathLike) -> dict[int, str]:
+        """Draw the exemplars as a contact sheet.
+
+        Returns:
+            The names that no font of this machine can write, by the number that is in their place: the position of the
+            class in `classes`, counting from 1.
 
         Raises:
             ItamlError: nothing is kept yet, or the file cannot be written.
         """
-        learner = self._model.learner
-        exemplars = learner.memory if learner is not None else None
+        exemplars = {} if self._model.learner is None else exemplars_of(self._model.learner.memory)
         if not exemplars:
-            raise DataError(f"{self.path} keeps no pictures yet")
-        rows = {}
-        for label in exemplars.classes:
-            part = exemplars.exemplars([label])
-            if part is not None:
-                rows[self.classes[label]] = part.load()[0]
-        contact_sheet(Path(path), rows)
+            raise DataError(f"{self.path} keeps no images yet")
+        return contact_sheet(Path(path), {n + 1: (self.classes[n], pixels) for n, pixels in exemplars.items()})
+
+    def _take(self, version: Version) -> None:
+        self._pointer = version.pointer
+        self._model = self._restored(version)
+
+    def _restored(self, version: Version) -> Model:
+        return restored(f"{self.path}: version {version.number}", version.facts, version.state, self._compute)
+
+    def _latest(self) -> Model:
+        """Return the model to go on with, to be used up: what is in memory, unless the disk has another version."""
+        if not self._folder.exists():
+            return self._model
+        if self._folder.current() == self._pointer:
+            return self._model.copy(self._compute)
+        version = self._folder.read()
+        if self._pointer == NOT_WRITTEN and not version.facts.classes:
+            return self._model  # the options of a model that has learned nothing are replaced
+        return self._restored(version)
+
+    def _check_empty(self) -> None:
+        if self._folder.exists() and self._folder.read().facts.classes:
+            raise UsageError(f"there is a model in {self.path} already; open it, or choose another name")
 
 
 def _compute(device: str, precision: str, threads: int | None) -> Compute:
@@ -253,26 +279,3 @@ def _compute(device: str, precision: str, threads: int | None) -> Compute:
     check_compute(compute)
     check_threads(threads)
     return compute
-
-
-def verify(path: PathLike) -> tuple[int, list[str]]:
-    """Check every file of a model, also one that does not open; return how many files, and what is wrong.
-
-    Raises:
-        UsageError: there is no model at `path`.
-    """
-    return ModelFolder(Path(path)).problems()
-
-
-def rollback(path: PathLike) -> tuple[int | None, int]:
-    """Return a model, also one that does not open, to its last good version before the one in use.
-
-    Returns:
-        The number of the version that was in use, None if that could not be read, and of the one that now is.
-
-    Raises:
-        UsageError: there is no model at `path`, or no earlier version.
-    """
-    folder = ModelFolder(Path(path))
-    folder.require()
-    return folder.rollback()

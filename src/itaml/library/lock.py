@@ -1,8 +1,13 @@
 """One learner at a time: a lock file that says who holds it.
 
 The operating system holds the lock (`flock`), so it ends with the process that took it, however that ends; the file's
-text is for people, and for file systems that share files between machines but not locks. The file is never deleted,
-because two processes could then each lock their own; it is empty while nobody holds it.
+text is for people, and for file systems that share files between machines but not locks. The file stays when the lock
+is released, because two processes could otherwise each lock their own; it is empty while nobody holds it.
+
+The package `filelock` is not used: it truncates the file whenever somebody tries to take the lock, so the text that
+says who holds it would be lost, and it does not refuse a file with a second name (a hard link to a precious file). Here
+the file is opened without following links, must be a regular file with one name, and is written to only by the process
+that holds the lock.
 """
 
 from __future__ import annotations
@@ -11,16 +16,23 @@ import json
 import logging
 import os
 import socket
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from itaml.errors import ItamlError
+from itaml.errors import ItamlError, UnsafeFileError
+from itaml.storage import parse_json, read_regular
 
 logger = logging.getLogger(__name__)
+
+LONGEST = 4096  # bytes of the text
+ATTEMPTS = 10  # to open a lock file that others remove with their empty model folder
+SHOWN = 60  # characters of each value that is shown
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class LockedError(ItamlError):
@@ -29,23 +41,62 @@ class LockedError(ItamlError):
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock inside the block.
+    """Hold the lock inside the block (see `acquire` for errors)."""
+    handle = acquire(path)
+    try:
+        yield
+    finally:
+        release(handle)
+
+
+def acquire(path: Path) -> int:
+    """Take the lock; return a handle for `release`.
 
     Raises:
         LockedError: somebody else holds it; the message says who.
+        UnsafeFileError: the lock file is a link, has a second name, or is not a regular file.
+        OSError: it cannot be opened or written.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if not _try(handle):
-            raise LockedError(f"{path.parent} is being changed by {_words(_holder(path))}; wait for it and try again")
-        _check_holder(path)
-        _write(handle, json.dumps(_me()).encode())
+    for _ in range(ATTEMPTS):
+        handle = _open(path)
         try:
-            yield
-        finally:
-            _write(handle, b"")
-    finally:
-        os.close(handle)  # which lets go of the lock
+            if not _try(handle):
+                raise LockedError(
+                    f"{path.parent} is being changed by {_words(_holder(path))}; wait for it and try again"
+                )
+            if os.fstat(handle).st_nlink == 0:  # removed between opening and locking
+                os.close(handle)
+                continue
+            _check_holder(path)
+            _write(handle, json.dumps(_me()).encode())
+        except BaseException:
+            with suppress(OSError):
+                os.close(handle)
+            raise
+        return handle
+    raise LockedError(f"{path.parent} is being changed by another process; wait for it and try again")
+
+
+def release(handle: int) -> None:
+    """Let the lock go; an error of the disk does not matter, because closing the file is enough."""
+    with suppress(OSError):
+        _write(handle, b"")
+    with suppress(OSError):
+        os.close(handle)
+
+
+def _open(path: Path) -> int:
+    if path.is_symlink():
+        raise UnsafeFileError(f"{path} is a symbolic link, which is not followed; delete it and try again")
+    if path.exists() and not path.is_file():
+        raise UnsafeFileError(f"{path} is not a regular file; delete it and try again")
+    handle = os.open(path, _FLAGS, 0o644)
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return handle
+    os.close(handle)
+    what = "has a second name (a hard link)" if stat.S_ISREG(found.st_mode) else "is not a regular file"
+    raise UnsafeFileError(f"{path} {what}; delete it and try again")
 
 
 def _check_holder(path: Path) -> None:
@@ -71,8 +122,8 @@ def _me() -> dict[str, Any]:
 
 def _holder(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = parse_json(read_regular(path, limit=LONGEST))
+    except (OSError, ValueError, UnsafeFileError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -80,7 +131,8 @@ def _holder(path: Path) -> dict[str, Any]:
 def _words(holder: dict[str, Any]) -> str:
     if not holder:
         return "another process"
-    return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
+    pid, host, since = (ascii(str(holder.get(key)))[1:-1][:SHOWN] for key in ("pid", "host", "since"))
+    return f"process {pid} on {host} since {since}"
 
 
 def _write(handle: int, text: bytes) -> None:

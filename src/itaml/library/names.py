@@ -8,18 +8,23 @@ from collections.abc import Iterable, Sequence
 from itaml.errors import DataError
 
 LONGEST = 255
+UNKNOWN = "unknown"  # what a prediction says where the confidence is too low
 
 
 def check_names(names: Iterable[str]) -> None:
     """Refuse names that cannot be kept, or that people and file systems cannot tell apart.
 
     Raises:
-        DataError: a name is empty or not text, or two differ only in case or in their Unicode form.
+        DataError: a name is empty, too long or not text, or two differ only in case or in their Unicode form.
     """
     seen: dict[str, str] = {}
     for name in names:
         if not name.strip() or len(name) > LONGEST:
-            raise DataError(f"{name!r} cannot be the name of a class: it is empty or longer than {LONGEST} characters")
+            raise DataError(
+                f"{name!r:.60} cannot be the name of a class: it is empty or longer than {LONGEST} characters"
+            )
+        if "\0" in name:
+            raise DataError(f"{name!r} cannot be the name of a class: it has a null character")
         try:
             name.encode()
         except UnicodeEncodeError:
@@ -28,7 +33,7 @@ def check_names(names: Iterable[str]) -> None:
         if twin != name:
             raise DataError(
                 f"the class folders {twin!r} and {name!r} differ only in {_difference(twin, name)}; "
-                "rename one, or put their pictures together if they are one class"
+                "rename one, or put their images together if they are one class"
             )
 
 
@@ -39,7 +44,8 @@ def match_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
     differs in case is refused, because it may be meant either way.
 
     Raises:
-        DataError: a name differs from a known class only in case, or see `check_names`.
+        DataError: a name differs from a known class only in case, a new class would be called like the prediction
+            `unknown`, or see `check_names`.
     """
     check_names(names)
     by_form = {unicodedata.normalize("NFC", name): name for name in known}
@@ -52,6 +58,11 @@ def match_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
             raise DataError(
                 f"the model knows a class {twin!r}, and {name!r} differs from it only in {_difference(twin, name)}; "
                 f"rename the folder to {twin!r} to add to that class, or to something else for a new one"
+            )
+        if same is None and _key(name) == UNKNOWN:
+            raise DataError(
+                f"a class cannot be called {name!r}: a prediction says `{UNKNOWN}` where the confidence is too low; "
+                "choose another name"
             )
         matched[name] = same or name
     return matched

@@ -111,6 +111,10 @@ class Memory:
         )
         return members.batch(order[:most])[0].clone()
 
+    def keep(self, class_id: ClassId, positions: Tensor) -> None:
+        """Keep only the exemplars of a class at `positions` (k,), in that order."""
+        self._pictures[class_id] = self._pictures[class_id][positions]
+
     def exemplars(self, classes: Iterable[ClassId] | None = None) -> ImageSet | None:
         """Return the pictures of `classes` (of all, if not given), or None when there are none."""
         wanted = [c for c in (self._pictures if classes is None else classes) if c in self._pictures and self.count(c)]

@@ -17,8 +17,9 @@ import torch
 from timing import RESULTS, write
 
 from itaml.errors import TrainingError
-from itaml.events import Event, TaskDone
+from itaml.events import Event
 from itaml.run.config import resolve
+from itaml.run.events import TaskDone
 from itaml.run.experiment import run_experiment
 
 NAME = "released-mnist"
@@ -30,7 +31,7 @@ def run(seed: int, data_root: Path) -> dict[str, Any]:
 
     def keep(event: Event) -> None:
         if isinstance(event, TaskDone):
-            tasks.append(event.row)
+            tasks.append(event.row.to_dict())
 
     with tempfile.TemporaryDirectory() as folder:
         try:

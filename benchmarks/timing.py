@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from itaml.data.images import ImageSet
-from itaml.run.result import environment
+from itaml.run.environment import environment
 
 Ratios = dict[str, dict[str, Any]]
 RESULTS = Path(__file__).parent / "results"

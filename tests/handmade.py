@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from itaml.run.pool import KEPT, Job
+from itaml.run.result import Final, TaskRow
 
 
 def handmade(
@@ -62,6 +63,16 @@ def handmade(
         "accuracy_matrix": matrix,
         "accuracy_matrices": {"1": matrix, "20": [[1.0, None], [1.0, p20]]},
     }
+
+
+def task_row(**changes: Any) -> TaskRow:
+    """Return the first row of a hand-made result, with changes."""
+    return TaskRow.model_validate(handmade()["tasks"][0] | changes)
+
+
+def final(**changes: Any) -> Final:
+    """Return the final numbers of a hand-made result, with changes."""
+    return Final.model_validate(handmade()["final"] | changes)
 
 
 def write_run(folder: Path, **values: Any) -> Path:

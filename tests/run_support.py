@@ -8,6 +8,7 @@ from typing import Any
 from itaml.config import Compute
 from itaml.run.config import RunConfig, resolve
 from itaml.run.experiment import CHECKPOINT, KIND
+from itaml.run.result import Result
 from itaml.storage import load_state
 
 VOLATILE = {"train_seconds", "peak_memory_mb", "environment", "spent"}
@@ -22,6 +23,8 @@ def short(benchmark: str = "small", *, seed: int = 0, compute: Compute | None = 
 
 def numbers(value: Any) -> Any:
     """Return a result without what differs between any two runs: times, memory, the machine."""
+    if isinstance(value, Result):
+        value = value.to_dict()
     if isinstance(value, dict):
         return {key: numbers(item) for key, item in value.items() if key not in VOLATILE}
     return [numbers(item) for item in value] if isinstance(value, list) else value

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from itaml.library.library import Library
     from itaml.memory.store import Memory
     from itaml.models.classifier import Classifier, build_classifier
-    from itaml.report.result import Result, load_result
     from itaml.run.build import make_learner, make_stream
     from itaml.run.config import RunConfig, resolve
     from itaml.run.experiment import run_experiment
+    from itaml.run.result import Result, load_result
 
 _HOMES = {
     "Classifier": "itaml.models.classifier",
@@ -39,14 +39,14 @@ _HOMES = {
     "Library": "itaml.library.library",
     "Memory": "itaml.memory.store",
     "Prediction": "itaml.learners.contract",
-    "Result": "itaml.report.result",
+    "Result": "itaml.run.result",
     "RunConfig": "itaml.run.config",
     "Seeds": "itaml.config",
     "Task": "itaml.data.stream",
     "TaskStream": "itaml.data.stream",
     "build_classifier": "itaml.models.classifier",
     "continuum_size": "itaml.inference.bound",
-    "load_result": "itaml.report.result",
+    "load_result": "itaml.run.result",
     "make_learner": "itaml.run.build",
     "make_stream": "itaml.run.build",
     "resolve": "itaml.run.config",

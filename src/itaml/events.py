@@ -1,9 +1,9 @@
-"""What happens during a run, as typed, frozen records: the event log and progress displays are made of them."""
+"""What happens while something learns, as typed, frozen records; those of a whole run are in `itaml.run.events`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -14,18 +14,6 @@ class Event:
     def to_json(self) -> dict[str, Any]:
         """Return the event as plain values, with its kind under `event`."""
         return {"event": type(self).__name__, **asdict(self)}
-
-
-@dataclass(frozen=True)
-class RunStarted(Event):
-    """A run begins, or goes on after an interruption."""
-
-    benchmark: str
-    method: str
-    preset: str
-    seed: int
-    tasks: int
-    resumed: bool
 
 
 @dataclass(frozen=True)
@@ -63,21 +51,6 @@ class EpochDone(Event):
     seconds: float
     lr: float
     step: int = 0
-
-
-@dataclass(frozen=True)
-class TaskDone(Event):
-    """A task is learned and everything seen so far was evaluated (`row` is its entry in result.json)."""
-
-    task: int
-    row: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RunDone(Event):
-    """All tasks are learned (`final` is the part of that name in result.json)."""
-
-    final: dict[str, Any] = field(default_factory=dict)
 
 
 Listener = Callable[[Event], None]

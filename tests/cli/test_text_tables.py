@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from handmade import write_run
+from handmade import handmade, task_row, write_run
 from itaml.cli.main import _run
 from itaml.cli.run_tables import TaskTable, final_text
 from itaml.cli.tables import Best, GrowingTable, table_text
 from itaml.cli.words import count
 from itaml.learners import LEARNERS
+from itaml.run.result import Result
 
 HEAD = ["method", "seeds", "class p=1", "class p=20", "class p=20 published", "task-aware", "average p=1", "s/task"]
 NUMBERS = ["3", "12.50 ± 0.12", "97.95 ± 0.05", "97.95", "99.01 ± 0.01", "80.00 ± 1.11", "4.5"]
@@ -70,18 +71,22 @@ def test_rows_of_a_growing_table_stand_below_its_header() -> None:
 
 def test_a_single_size_of_continua_has_one_column_and_tasks_count_from_one() -> None:
     table = TaskTable([1])
-    assert table.header().split("  ")[-5:] == ["class p=1", "task p=1", "task-aware", "no update", "seconds"]
-    row = {"index": 0, "classes": ["a"], "continuum": {"1": {"class": 0.5, "task": 1.0}}}
-    line = table.line(row | {"task_aware": None, "no_update": 0.25, "train_seconds": 1.26})
-    assert line.split() == ["1", "+1", "50.00", "100.00", "-", "25.00", "1.3"]
+    names = [name.strip() for name in table.header().split("  ") if name.strip()]
+    assert names[:6] == ["task", "classes", "class p=1", "task p=1", "task-aware", "no update"]
+    continuum = {"1": {"class": 0.5, "task": 1.0}}
+    row = task_row(classes=["a"], continuum=continuum, task_aware=None, no_update=0.25, train_seconds=1.26)
+    line = dict(zip(names, table.line(row).split(), strict=True))
+    assert [line[name] for name in names[:6]] == ["1", "+1", "50.00", "100.00", "-", "25.00"]
+    assert line["s/task"] == "1.3"
 
 
 def test_the_final_table_names_each_protocol_once() -> None:
-    scores = {"class": 0.5, "task": 0.75}
-    final = {"continuum": {"1": scores}, "task_aware": 1.0, "no_update": 0.5, "average_incremental": {"1": 0.6}}
-    lines = final_text({"final": final | {"forgetting": 0.1}}, [1]).splitlines()
-    assert lines[0] == " 50.00 %  class accuracy, p=1  each image alone"
-    assert len(lines) == 6
+    result = Result.model_validate(handmade(last=0.5))
+    lines = final_text(result, [1]).splitlines()
+    assert lines[0].split("  ", 1)[0].strip() == "50.00 %"
+    assert "class accuracy, p=1" in lines[0]
+    assert lines[0].endswith("each image alone")
+    assert sum("forgetting, p=1" in line for line in lines) == 1
 
 
 def test_counts_have_the_right_form_of_their_noun() -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from handmade import final, task_row
 from itaml.cli.main import main
 from itaml.cli.watch import chart, losses, status
-from itaml.events import EpochDone, Event, RunDone, RunStarted, TaskDone, TaskStarted
+from itaml.events import EpochDone, Event, TaskStarted
+from itaml.run.events import RunDone, RunStarted, TaskDone
 from itaml.run.follow import RunState
 
-ROW = {"continuum": {"1": {"class": 0.5, "task": 0.9}, "20": {"class": 1.0, "task": 1.0}}, "task_aware": 0.75}
+CONTINUUM = {"1": {"class": 0.5, "task": 0.9}, "20": {"class": 1.0, "task": 1.0}}
+ROW = task_row(continuum=CONTINUUM, task_aware=0.75, no_update=None)
 EVENTS: list[Event] = [
     RunStarted("digits", "itaml", "best", 0, 2, resumed=False),
     TaskStarted(0, ("a",), 10, 0, 2),
@@ -22,7 +25,7 @@ EVENTS: list[Event] = [
     EpochDone(task=0, epoch=2, epochs=2, loss=0.25, images=10, seconds=30.0, lr=0.1),
     TaskDone(0, ROW),
     TaskDone(1, ROW),
-    RunDone({}),
+    RunDone(final()),
 ]
 
 
@@ -81,7 +84,7 @@ def test_the_state_is_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFi
         main(["watch", str(tmp_path), "--once", "--json"])
     state = json.loads(capsys.readouterr().out)
     assert (state["done"], state["tasks"], state["share"]) == (True, 2, 1.0)
-    assert state["rows"] == [ROW, ROW]
+    assert state["rows"] == [ROW.to_dict(), ROW.to_dict()]
     with pytest.raises(SystemExit):
         main(["watch", str(tmp_path), "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from itaml.metrics.scores import accuracy, average_incremental, confusion, forgetting, group_accuracy, square
+from itaml.metrics.matrix import average_incremental, backward_transfer, forgetting, square
+from itaml.metrics.scores import accuracy, confusion, group_accuracy
 
 
 def test_accuracy_and_by_group() -> None:
@@ -23,6 +24,15 @@ def test_forgetting_by_hand() -> None:
     matrix = square([[0.9], [0.7, 0.8], [0.5, 0.9, 1.0]])
     assert forgetting(matrix) == pytest.approx(0.15)
     assert forgetting(square([[0.9]])) == 0.0
+
+
+def test_backward_transfer_by_hand() -> None:
+    # Task 0: 0.9 right after it was learned, 0.5 now. Task 1: 0.8, 0.9 now. Mean of -0.4 and 0.1.
+    assert backward_transfer(square([[0.9], [0.95, 0.8], [0.5, 0.9, 1.0]])) == pytest.approx(-0.15)
+
+
+def test_backward_transfer_of_a_single_task_is_not_defined() -> None:
+    assert backward_transfer(square([[0.9]])) is None
 
 
 def test_square_fills_with_none() -> None:

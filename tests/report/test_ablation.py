@@ -84,11 +84,11 @@ def test_the_table_of_p_has_the_prediction_of_algorithm_4_beside_what_was_measur
 def test_sizes_that_no_curve_has_are_measured_on_the_trained_learner(tmp_path: Path) -> None:
     made = _plan(tmp_path, "p", "1", "4", benchmark="small", seeds=(0,), overrides={"epochs": 2})
     (job,) = made.jobs
-    final = run_experiment(job.config, job.folder)["final"]
+    final = run_experiment(job.config, job.folder).final
     job.state = "done"
     single, four = _measured(made, tmp_path).levels
-    assert single.numbers[0]["class"] == final["continuum"]["1"]["class"]
-    predicted = task_accuracy(4, accuracy=final["continuum"]["1"]["class"], sizes=[2, 2])
+    assert single.numbers[0]["class"] == final.continuum[1].classes
+    predicted = task_accuracy(4, accuracy=final.continuum[1].classes, sizes=[2, 2])
     assert four.numbers[0]["task, Alg. 4"] == pytest.approx(predicted)
     assert [path.name for path in (tmp_path / "evaluations").iterdir()] == ["p-seed0.json"]
 
@@ -97,14 +97,14 @@ def test_sizes_that_no_curve_has_are_measured_on_the_trained_learner(tmp_path: P
 def test_scores_are_compared_on_the_same_weights(tmp_path: Path) -> None:
     made = _plan(tmp_path, "task_score", benchmark="small", seeds=(0,), overrides={"epochs": 2})
     (job,) = made.jobs
-    final = run_experiment(job.config, job.folder)["final"]
+    final = run_experiment(job.config, job.folder).final
     job.state = "done"
     ablation = _measured(made, tmp_path)
     levels = {level.value: level for level in ablation.levels}
     assert list(levels) == ["max-logit", "log-posterior", "calibrated"]
     assert {level.runs for level in ablation.levels} == {(job.folder,)}
     own = levels[job.config.settings["task_score"]].numbers[0]  # to the bit what the run has measured itself
-    assert (own["class p=3"], own["task p=1"]) == (final["continuum"]["3"]["class"], final["continuum"]["1"]["task"])
+    assert (own["class p=3"], own["task p=1"]) == (final.continuum[3].classes, final.continuum[1].task)
     assert len({level.numbers[0]["no update"] for level in ablation.levels}) == 1  # no score is asked there
     names = [column.name for column in ablation.columns]
     assert names == ["class p=1", "class p=3", "task p=3", "task-aware", "task p=1"]

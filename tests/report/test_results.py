@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 import itaml
 from handmade import handmade, write_run
@@ -99,3 +100,25 @@ def test_a_folder_of_runs_stands_for_its_runs_once_each(tmp_path: Path) -> None:
     found = collect([tmp_path / "runs", tmp_path / "runs" / "a", tmp_path / "runs" / "b" / "result.json"])
     assert [result.seed for result in found.results] == [0, 1]
     assert not found.problems
+
+
+def test_a_result_is_written_and_read_by_the_same_class(tmp_path: Path) -> None:
+    value = handmade(last=0.85)
+    result = itaml.Result.model_validate(value)
+    saved = result.save(tmp_path / "result.json")
+    assert itaml.Result.load(tmp_path) == saved
+    assert saved.path == tmp_path / "result.json"
+    written = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    assert {key: written[key] for key in value if key not in ("tasks", "final")} == {
+        key: value[key] for key in value if key not in ("tasks", "final")
+    }
+    assert {key: written["final"][key] for key in value["final"]} == value["final"]
+    for row, before in zip(written["tasks"], value["tasks"], strict=True):
+        assert {key: row[key] for key in before} == before
+    assert "path" not in written
+
+
+def test_a_result_cannot_be_changed(tmp_path: Path) -> None:
+    result = itaml.Result.model_validate(handmade())
+    with pytest.raises(ValidationError, match="frozen"):
+        result.seed = 5  # type: ignore[misc]

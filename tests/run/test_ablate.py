@@ -18,12 +18,12 @@ from itaml.learners.settings import SgdSettings
 from itaml.metrics.evaluate import evaluate
 from itaml.registry import Entry
 from itaml.run.ablate import Plan, check, plan
+from itaml.run.assemble import CURVE
 from itaml.run.config import default_folder, resolve
 from itaml.run.experiment import CHECKPOINT, run_experiment
 from itaml.run.knobs import KNOBS, default_values
 from itaml.run.pool import KEPT, WAITING
 from itaml.run.remeasure import Remeasure
-from itaml.run.result import CURVE
 from run_support import checkpoint, short
 from support import same_bits
 
@@ -198,13 +198,13 @@ def test_one_learner_measured_with_other_settings_is_the_learner_trained_with_th
     """The reason why these knobs need no training: to the bit, the same weights and the same numbers."""
     chosen: dict[str, Any] = {"adapt_lr": 0.5, "adapt_guard": False}
     first, other = short(task_score="max-logit", **chosen), short(task_score="calibrated", adapt_steps=9, **chosen)
-    before = run_experiment(first, tmp_path / "first")["final"]
-    trained = run_experiment(other, tmp_path / "other")["final"]
+    before = run_experiment(first, tmp_path / "first").final
+    trained = run_experiment(other, tmp_path / "other").final
     assert same_bits(checkpoint(tmp_path / "first")["learner"], checkpoint(tmp_path / "other")["learner"])
     measures = Remeasure()(tmp_path / "first", other, keep=tmp_path / "kept.json")
-    assert measures["task_aware"] == trained["task_aware"] != before["task_aware"]
-    assert (measures["curve"], measures["no_update"]) == (trained["curve"], trained["no_update"])
-    assert measures["curve"] != before["curve"]
+    assert measures.task_aware == trained.task_aware != before.task_aware
+    assert (measures.curve, measures.no_update) == (trained.curve, trained.no_update)
+    assert measures.curve != before.curve
 
 
 @pytest.mark.slow
@@ -226,10 +226,10 @@ def test_no_method_reads_these_knobs_while_it_trains(method: str, tmp_path: Path
 @pytest.mark.usefixtures("small_benchmarks")
 def test_other_continua_are_measured_beside_those_of_every_run(tmp_path: Path) -> None:
     config = short()
-    final = run_experiment(config, tmp_path / "run")["final"]
+    final = run_experiment(config, tmp_path / "run").final
     measures = Remeasure()(tmp_path / "run", config, sizes=[4, 7], keep=tmp_path / "kept.json")
-    assert set(measures["curve"]) == {"4", "7", *final["curve"]} == {str(p) for p in (3, 4, 7, *CURVE)}
-    assert {p: row for p, row in measures["curve"].items() if p in final["curve"]} == final["curve"]
+    assert set(measures.curve) == {4, 7, *final.curve} == {3, 4, 7, *CURVE}
+    assert {p: row for p, row in measures.curve.items() if p in final.curve} == final.curve
 
 
 @pytest.mark.usefixtures("small_benchmarks")

@@ -172,7 +172,7 @@ def test_a_learner_outside_a_run_is_told_to_name_its_horizon() -> None:
 @pytest.mark.parametrize("engine", ["loop", "fused"])
 def test_a_last_batch_of_one_picture_is_no_trouble_for_batch_norm(tmp_path: Path, engine: str) -> None:
     result = run_experiment(short("small8", engine=engine, batch_size=17, epochs=1), tmp_path)  # 18 pictures
-    assert len(result["tasks"]) == 2
+    assert len(result.tasks) == 2
 
 
 def test_a_folder_that_holds_a_run_is_kept(tmp_path: Path) -> None:
@@ -296,21 +296,23 @@ def test_a_task_without_test_pictures_is_refused_before_any_training(
 
 def test_the_numbers_of_a_run_are_where_they_should_be(tmp_path: Path) -> None:
     result = run_experiment(short(), tmp_path)
-    assert result["format"] == 1
-    assert result["evaluated_on"] == "test data"
-    assert [row["index"] for row in result["tasks"]] == [0, 1]
-    assert result["tasks"][1]["classes"] == ["class 2", "class 3"]
-    assert set(result["tasks"][1]["continuum"]) == {"1", "3"}
-    assert result["tasks"][0]["continuum"]["1"]["task"] == 1.0
-    matrix = result["accuracy_matrix"]
+    assert result.format == 1
+    assert result.evaluated_on == "test data"
+    assert [row.index for row in result.tasks] == [0, 1]
+    assert result.tasks[1].classes == ["class 2", "class 3"]
+    assert set(result.tasks[1].continuum) == {1, 3}
+    assert result.tasks[0].continuum[1].task == 1.0
+    matrix = result.accuracy_matrix
     assert matrix[0][1] is None
-    assert result["final"]["forgetting"] == pytest.approx(matrix[0][0] - matrix[1][0])
-    assert result["final"]["continuum"] == result["tasks"][1]["continuum"]
-    means = [row["continuum"]["3"]["class"] for row in result["tasks"]]
-    assert result["final"]["average_incremental"]["3"] == pytest.approx(sum(means) / 2)
-    by_task = result["tasks"][1]["class_by_task"]["1"]
-    assert result["tasks"][1]["continuum"]["1"]["class"] == pytest.approx(sum(by_task) / 2)  # tasks of equal size
-    assert json.loads((tmp_path / RESULT).read_text()) == json.loads(json.dumps(result))
+    assert matrix[0][0] is not None
+    assert matrix[1][0] is not None
+    assert result.final.forgetting == pytest.approx(matrix[0][0] - matrix[1][0])
+    assert result.final.continuum == result.tasks[1].continuum
+    means = [row.continuum[3].classes for row in result.tasks]
+    assert result.final.average_incremental[3] == pytest.approx(sum(means) / 2)
+    by_task = result.tasks[1].class_by_task[1]
+    assert result.tasks[1].continuum[1].classes == pytest.approx(sum(by_task) / 2)  # tasks of equal size
+    assert json.loads((tmp_path / RESULT).read_text()) == json.loads(json.dumps(result.to_dict()))
     assert checkpoint(tmp_path)["learner"]["progress"] is None
 
 
@@ -321,6 +323,6 @@ def test_validation_never_touches_the_test_pictures(tmp_path: Path, monkeypatch:
         monkeypatch.setattr("support.load_small", lambda _, test=test: replace(dataset, test=test))
         config = resolve("small", overrides={"epochs": 1}, validation=0.3)
         result = run_experiment(config, tmp_path / name)
-        assert result["evaluated_on"] == "0.3 of the training data"
+        assert result.evaluated_on == "0.3 of the training data"
     clean, other = (json.loads((tmp_path / name / RESULT).read_text()) for name in ("clean", "poisoned"))
     assert clean["final"] == other["final"]

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from handmade import final
 from itaml import events
-from itaml.run.events import EventLog
+from itaml.run import events as run_events
+from itaml.run.events import EventLog, RunDone, RunStarted
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 KINDS = [  # of a run; other modules may have events of their own, which no log is kept of
     kind
     for kind in events.Event.__subclasses__()
-    if kind is not events.BatchDone and kind.__module__ == events.__name__
+    if kind is not events.BatchDone and kind.__module__ in (events.__name__, run_events.__name__)
 ]
 
 
@@ -31,11 +33,12 @@ def test_every_field_is_documented(kind: type[events.Event]) -> None:
 
 def test_lines_are_json_with_time_and_kind_and_batches_are_left_out(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl")
-    log(events.RunStarted("ü", "itaml", "best", 0, 2, resumed=False))
+    log(RunStarted("ü", "itaml", "best", 0, 2, resumed=False))
     log(events.BatchDone(0, 0, 1, 5, 10, 0.1))
-    log(events.RunDone({"forgetting": 0.5}))
+    log(RunDone(final(forgetting=0.5)))
     lines = [json.loads(line) for line in log.path.read_text(encoding="utf-8").splitlines()]
     assert [line["event"] for line in lines] == ["RunStarted", "RunDone"]
     assert lines[0]["benchmark"] == "ü"
-    assert lines[1]["final"] == {"forgetting": 0.5}
+    assert lines[1]["final"]["forgetting"] == 0.5
+    assert lines[1]["final"]["continuum"]["1"] == {"class": 0.9, "task": 0.9}
     assert all(isinstance(line["time"], float) for line in lines)

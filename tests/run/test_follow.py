@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from itaml.events import EpochDone, Event, RunDone, RunStarted, TaskDone, TaskStarted
+from handmade import final, task_row
+from itaml.events import EpochDone, Event, TaskStarted
+from itaml.run.events import RunDone, RunStarted, TaskDone
 from itaml.run.follow import EventTail, RunState
 
 
@@ -17,7 +19,7 @@ def _line(event: Event, **changes: Any) -> str:
 
 
 START = RunStarted("digits", "itaml", "best", 0, tasks=3, resumed=False)
-ROW = {"continuum": {"1": {"class": 0.9, "task": 0.9}}}
+ROW = task_row(continuum={"1": {"class": 0.9, "task": 0.9}})
 
 
 def test_a_line_that_is_being_written_waits_and_rubbish_is_passed_over(tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_a_task_that_is_learned_leaves_the_others() -> None:
 
 
 def test_a_run_that_is_over_has_nothing_left() -> None:
-    state = _state(START, TaskDone(0, ROW), RunDone({"task_aware": 1.0}))
+    state = _state(START, TaskDone(0, ROW), RunDone(final()))
     assert (state.done, state.share, state.seconds_left) == (True, 1.0, 0.0)
 
 

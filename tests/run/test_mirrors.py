@@ -10,20 +10,17 @@ from typing import Any
 
 import pytest
 
+from handmade import final, task_row
 from itaml.errors import InterruptedRunError, MissingExtraError, UnknownNameError
-from itaml.events import BatchDone, EpochDone, Event, RunDone, RunStarted, TaskDone, TaskStarted
+from itaml.events import BatchDone, EpochDone, Event, TaskStarted
 from itaml.run.config import RunConfig, resolve
+from itaml.run.events import RunDone, RunStarted, TaskDone
 from itaml.run.experiment import run_experiment
 from itaml.run.mirrors import mirrors, scalars
 from run_support import short
 
-ROW: dict[str, Any] = {
-    "continuum": {"1": {"class": 0.8, "task": 0.9}, "20": {"class": 0.95, "task": None}},
-    "task_aware": 0.99,
-    "no_update": None,
-    "train_seconds": 1.5,
-}
-FINAL = {**ROW, "average_incremental": {"1": 0.9}, "forgetting": -0.1}
+ROW = task_row(continuum={"1": {"class": 0.8, "task": 0.9}, "20": {"class": 0.95, "task": None}}, no_update=None)
+FINAL = final(metrics={"forgetting": -0.1, "average_incremental_p1": 0.9, "task_p20": None})
 EVENTS: list[Event] = [
     RunStarted("digits", "itaml", "best", 0, 2, resumed=False),
     TaskStarted(0, ("a",), 10, 0, 2),
@@ -55,6 +52,9 @@ def test_numbers_have_names_and_steps_and_what_is_not_known_has_none() -> None:
     assert names["train/images_per_second"] == (20.0, 3)
     assert names["task/class_p20"] == (0.95, 1)
     assert "task/task_p20" not in names
+    assert "task/no_update" not in names
+    assert "final/task_p20" not in names
+    assert names["task/train_seconds"] == (2.0, 1)
     assert names["final/forgetting"] == (-0.1, 0)
     assert names["final/average_incremental_p1"] == (0.9, 0)
 

@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+import itaml
 from itaml.config import Compute, Seeds, Settings
 from itaml.data.images import ClassId, Shape
 from itaml.data.stream import Task
 from itaml.errors import DataError, SettingsError
 from itaml.learners import LEARNERS
 from itaml.learners.contract import Prediction
+from itaml.metrics.evaluate import evaluate
 from itaml.registry import Entry
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import resolve
@@ -34,10 +36,7 @@ def test_single_samples_are_always_evaluated(given: tuple[int, ...], used: tuple
 
 def test_forgetting_is_that_at_p_1_whatever_sizes_are_asked_for(tmp_path: Path) -> None:
     config = resolve("small", p=(5,), overrides={"epochs": 1})
-    run_experiment(config, tmp_path)
-    from itaml import load_result
-
-    result = load_result(tmp_path)
+    result = run_experiment(config, tmp_path)
     assert set(result.final.continuum) == {1, 5}
     assert result.accuracy_matrix == result.accuracy_matrices[1]
     assert result.final.forgetting == result.final.forgetting_at[1]
@@ -111,10 +110,7 @@ def test_a_learner_without_backbone_and_memory_runs_through_an_experiment(
     add_method(monkeypatch, PixelMeans)
     config = resolve("small", method="means", overrides={"scale": 2.0})
     assert config.settings == {"scale": 2.0}
-    run_experiment(config, tmp_path)
-    from itaml import load_result
-
-    final = load_result(tmp_path).final
+    final = run_experiment(config, tmp_path).final
     assert final.continuum[1].classes > 0.5  # four classes
     assert final.continuum[1].task is None
 
@@ -129,8 +125,23 @@ def test_a_learner_that_cannot_be_made_says_what_it_needs(monkeypatch: pytest.Mo
         make_learner(config, make_stream(config))
 
 
-def test_paths_may_be_strings(tmp_path: Path) -> None:
+def test_a_run_returns_a_result_and_its_paths_may_be_strings(tmp_path: Path) -> None:
     config = resolve("small", overrides={"epochs": 1})
-    run_experiment(config, str(tmp_path / "run"), data_root=str(tmp_path))
-    assert (tmp_path / "run" / "result.json").is_file()
-    run_experiment(config, str(tmp_path / "run"), resume=True)
+    result = run_experiment(config, str(tmp_path / "run"), data_root=str(tmp_path))
+    assert isinstance(result, itaml.Result)
+    assert result == itaml.load_result(str(tmp_path / "run"))
+    assert result == run_experiment(config, str(tmp_path / "run"), resume=True)
+
+
+def test_the_test_images_are_scored_once_after_each_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, tuple[int, ...]]] = []
+
+    def counted(*things: Any, seen: int, ps: Any, **more: Any) -> Any:
+        calls.append((seen, tuple(ps)))
+        return evaluate(*things, seen=seen, ps=ps, **more)
+
+    monkeypatch.setattr("itaml.run.experiment.evaluate", counted)
+    result = run_experiment(resolve("small", overrides={"epochs": 1}), tmp_path)
+    assert calls == [(1, (1, 3)), (2, (1, 2, 3, 5, 10, 20, 50, 100))]
+    assert set(result.tasks[1].continuum) == {1, 3}
+    assert result.final.curve[3].classes == result.tasks[1].continuum[3].classes

@@ -86,5 +86,5 @@ def test_the_order_seed_decides_which_classes_are_together(tmp_path: Path) -> No
 
 def test_the_root_seed_changes_everything_but_the_order(tmp_path: Path) -> None:
     results = [run_experiment(short(seed=seed), tmp_path / str(seed)) for seed in (0, 1)]
-    assert [row["classes"] for row in results[0]["tasks"]] == [row["classes"] for row in results[1]["tasks"]]
+    assert [row.classes for row in results[0].tasks] == [row.classes for row in results[1].tasks]
     assert not same_bits(checkpoint(tmp_path / "0")["learner"]["model"], checkpoint(tmp_path / "1")["learner"]["model"])

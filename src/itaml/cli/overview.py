@@ -139,5 +139,4 @@ def _accuracy(state: RunState) -> str:
     """Return class accuracies after the last task that was learned, by size of continua."""
     if not state.rows:
         return ""
-    continuum = state.rows[-1].get("continuum", {})
-    return "  ".join(f"p={p} {percent(at.get('class'), 2)}" for p, at in continuum.items())
+    return "  ".join(f"p={p} {percent(at.classes, 2)}" for p, at in state.rows[-1].continuum.items())

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from itaml.events import BatchDone, EpochDone, Event, TaskDone, TaskStarted
+from itaml.events import BatchDone, EpochDone, Event, TaskStarted
+from itaml.run.events import TaskDone
 
 
 class TimeLeft:

@@ -17,6 +17,7 @@ from itaml.cli.options import Compile, DataRoot, Device, Json, Precision, Quiet,
 if TYPE_CHECKING:
     from itaml.cli.progress import LearningProgress
     from itaml.run.config import RunConfig
+    from itaml.run.result import Result
 
 
 def command(
@@ -89,12 +90,12 @@ def command(
     options |= {"logs": log or [], "checkpoint_seconds": checkpoint_seconds}
     result = _go(config, folder, quiet=quiet or as_json, **options)
     if as_json:
-        print(json.dumps({"folder": str(folder), **result}))
+        print(json.dumps({"folder": str(folder), **result.to_dict()}))
     elif not quiet:
         _print_final(result, folder, config)
 
 
-def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **options: Any) -> dict[str, Any]:
+def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **options: Any) -> Result:
     from itaml.cli.progress import LearningProgress
     from itaml.data.benchmarks import benchmark
     from itaml.errors import InterruptedRunError
@@ -114,7 +115,8 @@ def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **opti
 def _table(progress: LearningProgress, sizes: Sequence[int]) -> Any:
     """Return a listener that prints a row of the accuracy table after each task."""
     from itaml.cli.run_tables import TaskTable
-    from itaml.events import Event, RunStarted, TaskDone
+    from itaml.events import Event
+    from itaml.run.events import RunStarted, TaskDone
 
     table = TaskTable(sizes)
 
@@ -150,11 +152,11 @@ def _polite_interrupt(progress: LearningProgress, *, quiet: bool) -> Iterator[An
             signal.signal(number, handler)
 
 
-def _print_final(result: dict[str, Any], folder: Path, config: RunConfig) -> None:
+def _print_final(result: Result, folder: Path, config: RunConfig) -> None:
     from itaml.cli.run_tables import final_text
     from itaml.cli.words import count
 
     name = f"{config.benchmark}, {config.method} ({config.preset}), seed {config.seed}"
-    print(f"\n{name}: after {count(len(result['tasks']), 'task')}, on {result['evaluated_on']}")
+    print(f"\n{name}: after {count(len(result.tasks), 'task')}, on {result.evaluated_on}")
     print(final_text(result, config.p))
     print(f"\nthe run is in {folder}")

@@ -1,62 +1,40 @@
-"""The tables that `itaml run` prints: one row per task while it learns, and the final numbers with their protocols."""
+"""The tables that `itaml run` prints: one row per task while it learns, and every metric at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from itaml.cli.tables import GrowingTable, table_text
-from itaml.cli.words import percent
-
-DIGITS = 2
+from itaml.metrics.registry import metrics
+from itaml.run.result import Result, TaskRow
 
 
 class TaskTable:
-    """The table that grows by one row per task: accuracies in per cent on all classes seen so far.
+    """The table that grows by one row per task: the metrics that are known after each task.
 
     Args:
         sizes: sizes of continua.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-            "task": lambda row: str(row["index"] + 1),
-            "classes": lambda row: f"+{len(row['classes'])}",
-            **{f"class p={p}": _at(p, "class") for p in sizes},
-            **{f"task p={p}": _at(p, "task") for p in sizes},
-            "task-aware": lambda row: percent(row["task_aware"], DIGITS),
-            "no update": lambda row: percent(row["no_update"], DIGITS),
-            "seconds": lambda row: f"{row['train_seconds']:.1f}",
-        }
-        self._table = GrowingTable(list(self.columns))
+        self.metrics = [metric for metric in metrics(sizes) if metric.after_task is not None]
+        self._table = GrowingTable(["task", "classes", *(metric.name for metric in self.metrics)])
 
     def header(self) -> str:
         """Return the line of names."""
         return self._table.header()
 
-    def line(self, row: Mapping[str, Any]) -> str:
-        """Return the line of one row of `result.json`."""
-        return self._table.line([value(row) for value in self.columns.values()])
+    def line(self, row: TaskRow) -> str:
+        """Return the line of one task."""
+        numbers = (metric.format.text(metric.after(row)) for metric in self.metrics)
+        return self._table.line([str(row.index + 1), f"+{len(row.classes)}", *numbers])
 
 
-def _at(p: int, part: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: percent(row["continuum"][str(p)][part], DIGITS)
-
-
-def final_text(result: Mapping[str, Any], sizes: Sequence[int]) -> str:
-    """Return the final table: every number with its protocol in words."""
-    final, rows = result["final"], []
-    for p in sizes:
-        what = "each image alone" if p == 1 else f"{p} images of one unknown task together"
-        rows.append((final["continuum"][str(p)]["class"], f"class accuracy, p={p}", what))
-    for p in sizes:
-        what = "of single images" if p == 1 else f"of groups of {p} images"
-        rows.append((final["continuum"][str(p)]["task"], f"task accuracy, p={p}", f"share {what} whose task is found"))
-    rows.append((final["task_aware"], "task-aware", "class accuracy when the task is given"))
-    rows.append((final["no_update"], "no update", "generic model alone: arg-max over all classes, no adaptation"))
-    for p in sizes:
-        what = "class accuracy, mean over the evaluations after each task"
-        rows.append((final["average_incremental"][str(p)], f"average, p={p}", what))
-    what = f"mean loss of old tasks since their best, p={1 if 1 in sizes else max(sizes)}"
-    rows.append((final["forgetting"], "forgetting", what))
-    return table_text([], [(f"{percent(value, DIGITS)} %", name, what) for value, name, what in rows], align="rll")
+def final_text(result: Result, sizes: Sequence[int]) -> str:
+    """Return the final table: every metric that has a value, with its meaning."""
+    rows = []
+    for metric in metrics(sizes):
+        value = metric.value_of(result)
+        if value is not None:
+            rows.append((f"{metric.format.text(value)} {metric.format.unit}", metric.title, metric.meaning))
+    return table_text([], rows, align="rll")

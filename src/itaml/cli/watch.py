@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +89,12 @@ def _live(tail: EventTail, state: RunState, *, every: float, once: bool) -> None
 def state_json(state: RunState) -> str:
     """Return the state of a run as one line of JSON; tasks are counted from 0 as in the event log."""
     derived = {"done": state.done, "share": state.share, "seconds_left": state.seconds_left}
-    return json.dumps(asdict(state) | derived)
+    numbers = {
+        "rows": [row.to_dict() for row in state.rows],
+        "final": None if state.final is None else state.final.to_dict(),
+    }
+    plain = {item.name: getattr(state, item.name) for item in fields(state)}
+    return json.dumps(plain | numbers | derived)
 
 
 def view(state: RunState) -> list[str]:
@@ -115,7 +120,7 @@ def status(state: RunState) -> str:
     if state.loss is not None and not state.done:
         words.append(f"loss {state.loss:.3f}")
     if state.rows:
-        words += [f"class p={p} {percent(at['class'], 2)}" for p, at in state.rows[-1].get("continuum", {}).items()]
+        words += [f"class p={p} {percent(at.classes, 2)}" for p, at in state.rows[-1].continuum.items()]
     if state.seconds_left and not state.done:
         words.append(f"{duration(state.seconds_left)} left")
     return "  ".join(words)
@@ -123,15 +128,13 @@ def status(state: RunState) -> str:
 
 def chart(state: RunState, *, height: int = HEIGHT) -> list[str]:
     """Draw accuracy after each task as text: one column per task, 0 to 100 per cent, one mark per protocol."""
+    from itaml.metrics.registry import metrics
+
     if not state.rows:
         return []
-    curves: dict[str, list[float | None]] = {}
-    for p in state.rows[0].get("continuum", {}):
-        curves[f"class p={p}"] = [row["continuum"].get(p, {}).get("class") for row in state.rows]
-    for key, name in (("task_aware", "task-aware"), ("no_update", "no update")):
-        values = [row.get(key) for row in state.rows]
-        if any(value is not None for value in values):
-            curves[name] = values
+    plotted = (metric for metric in metrics(state.rows[0].continuum) if metric.plotted)
+    curves = {metric.name: [metric.after(row) for row in state.rows] for metric in plotted}
+    curves = {name: values for name, values in curves.items() if any(value is not None for value in values)}
     step = 4 if state.tasks <= 20 else 2
     grid = [[" "] * (step * max(state.tasks, len(state.rows)) + 1) for _ in range(height + 1)]
     shown = list(zip(curves, MARKS, strict=False))

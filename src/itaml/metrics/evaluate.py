@@ -14,7 +14,7 @@ model of each sample's true task alone, and adapting to wrongly found tasks is n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -25,7 +25,9 @@ from itaml.data.images import ClassId
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
 from itaml.inference.task import predict_tasks
-from itaml.learners.contract import Learner, Scoring
+from itaml.learners.contract import Learner, Prediction, Scoring
+from itaml.metrics.registry import measured
+from itaml.metrics.samples import Samples
 from itaml.metrics.scores import accuracy, confusion, group_accuracy
 
 BATCH = 500
@@ -50,6 +52,7 @@ class Evaluation:
     no_update: float | None
     by_class: dict[ClassId, float]  # class accuracy at the smallest p
     task_confusion: list[list[int]] | None  # samples by true task and task found at the smallest p
+    measures: dict[str, float | None] = field(default_factory=dict)  # of metrics with a `measure`, at p = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,7 @@ class _Scores:
     evidence: Tensor  # (n, tasks)
     aware: Tensor  # (n,) right when the task is told
     plain: Tensor  # (n,) right without task or adaptation
+    confidence: Tensor  # (n,) probability of the class predicted for a single sample; NaN from a learner without any
 
 
 def evaluate(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
@@ -92,6 +96,7 @@ def evaluate(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[in
         no_update=accuracy(scores.plain),
         by_class=_by_class(hits, scores.labels),
         task_confusion=confusion(found[least], scores.tasks, seen),
+        measures=_measures(Samples(scores.labels, scores.tasks, hits, scores.confidence)) if least == 1 else {},
     )
 
 
@@ -113,11 +118,38 @@ def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
                     learner.task_scores(scores),
                     inside.argmax(1) + columns.start == targets,
                     scores.argmax(1) == targets,
+                    _confidence(learner, images, scores, inside, task),
                 )
             )
         if len(parts) == before:
             raise _untested(stream, task)
     return _Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def _confidence(learner: Scoring, images: Tensor, scores: Tensor, inside: Tensor, task: int) -> Tensor:
+    """Return the probability that `predict` gives to the class it predicts for each sample alone (k,).
+
+    Args:
+        learner: what predicts.
+        images: samples of one task.
+        scores: their class scores (k, columns).
+        inside: their scores inside their own task (k, size), which serve wherever that task is found.
+        task: their own task.
+    """
+    evidence_of = getattr(getattr(learner, "predictor", learner), "task_evidence", None)
+    if evidence_of is None:
+        return torch.full((len(images),), float("nan"), dtype=torch.float64)
+    found = learner.task_scores(scores).argmax(1)
+    largest = inside.double().softmax(1).amax(1)
+    for other in found[found != task].unique().tolist():
+        rows = (found == other).nonzero().flatten()
+        largest[rows] = learner.adapted_scores(images[rows], scores[rows], other).double().softmax(1).amax(1)
+    posterior: Tensor = evidence_of(scores).double().softmax(1)
+    return largest * posterior.gather(1, found[:, None]).squeeze(1)
+
+
+def _measures(samples: Samples) -> dict[str, float | None]:
+    return {key: function(samples) for key, function in measured("measure").items()}
 
 
 def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
@@ -128,7 +160,7 @@ def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Seque
             raise _untested(stream, task)
     images, labels = (torch.cat(part) for part in zip(*sets, strict=True))
     tasks = torch.repeat_interleave(torch.arange(seen), torch.tensor([len(part[1]) for part in sets]))
-    at, by_class = {}, {}
+    at, by_class, confidence = {}, {}, torch.empty(len(labels), dtype=torch.float64)
     for p in sorted(ps, reverse=True):
         hits, right_task, finds_tasks = torch.empty(len(labels), dtype=torch.bool), 0, True
         continua = _continua(tasks, p, seed)
@@ -136,13 +168,22 @@ def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Seque
             rows = (continua == number).nonzero().flatten()
             prediction = learner.predict(images[rows])
             hits[rows] = prediction.classes == labels[rows]
+            confidence[rows] = _probability(prediction)
             finds_tasks = finds_tasks and prediction.task is not None
             right_task += len(rows) * (prediction.task == int(tasks[rows[0]]))
         at[p] = AtP(
             p, accuracy(hits), right_task / len(labels) if finds_tasks else None, group_accuracy(hits, tasks, seen)
         )
         by_class = _by_class(hits, labels)
-    return Evaluation({p: at[p] for p in ps}, None, None, by_class, None)
+    measures = _measures(Samples(labels, tasks, hits, confidence)) if min(ps) == 1 else {}
+    return Evaluation({p: at[p] for p in ps}, None, None, by_class, None, measures)
+
+
+def _probability(prediction: Prediction) -> Tensor:
+    """Return the probability of each predicted class (n,)."""
+    column = {class_id: number for number, class_id in enumerate(prediction.columns)}
+    rows = torch.tensor([column[class_id] for class_id in prediction.classes.tolist()])
+    return prediction.scores.double().gather(1, rows[:, None]).squeeze(1)
 
 
 def _untested(stream: TaskStream, task: int) -> DataError:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from itaml.errors import CheckpointError, DataError
-from itaml.report.result import Result, load_result
+from itaml.metrics.metric import PERCENT
+from itaml.metrics.registry import metrics
 from itaml.report.summary import Stat
 from itaml.report.table import Column, Row, Table, columns, leads
 from itaml.run.ablate import Plan, Variant
@@ -21,6 +22,7 @@ from itaml.run.config import RunConfig
 from itaml.run.knobs import CONTINUUM, word
 from itaml.run.pool import DONE, KEPT
 from itaml.run.remeasure import Measures, Remeasure
+from itaml.run.result import Result, TaskRow, load_result
 
 TASK, PREDICTED, CLASS = Column("task", 0), Column("task, Alg. 4", 0), Column("class", 0)
 SECONDS = Column("training s", 0, 1.0, 1)
@@ -153,14 +155,17 @@ class _Reader:
             return {TASK.name: at.task, PREDICTED.name: at.bound, CLASS.name: at.classes}
         sizes = [other.value for other in self.plan.variants]
         measures = self.remeasure(run, config, sizes=sizes, keep=self.keep / f"{CONTINUUM}-seed{config.seed}.json")
-        row = measures["curve"][str(variant.value)]
-        return {TASK.name: row["task"], PREDICTED.name: row["bound"], CLASS.name: row["class"]}
+        at = measures.curve[variant.value]
+        return {TASK.name: at.task, PREDICTED.name: at.bound, CLASS.name: at.classes}
 
 
 def _of_measures(measures: Measures, ps: tuple[int, ...]) -> Numbers:
-    at = {p: measures["curve"][str(p)] for p in ps}
-    return {
-        **{f"{part} p={p}": row[part] for p, row in at.items() for part in ("class", "task")},
-        "task-aware": measures["task_aware"],
-        "no update": measures["no_update"],
-    }
+    row = TaskRow(
+        index=0,
+        classes=[],
+        continuum={p: measures.curve[p] for p in ps},
+        task_aware=measures.task_aware,
+        no_update=measures.no_update,
+        measures=measures.measures,
+    )
+    return {metric.name: metric.after(row) for metric in metrics(ps) if metric.format is PERCENT}

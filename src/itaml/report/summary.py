@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from itaml.report.result import Result
+from itaml.run.result import Result, TaskRow
 
 UPPER_BOUNDS = ("joint",)  # keeps all data: what continual learners are measured against, and never "the best" of them
 MOST_WORDS = 3  # settings in the name of a group
@@ -58,7 +58,7 @@ class Group:
         """Return the statistics of a number over the runs."""
         return Stat.of(number(run) for run in self.runs)
 
-    def after_each_task(self, number: Callable[[Any], float | None]) -> list[Stat | None]:
+    def after_each_task(self, number: Callable[[TaskRow], float | None]) -> list[Stat | None]:
         """Return the statistics of a number of `TaskRow`, after each task."""
         return [Stat.of(number(run.tasks[task]) for run in self.runs) for task in range(self.tasks)]
 

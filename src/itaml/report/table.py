@@ -1,13 +1,15 @@
-"""The table of a comparison: a row a method, a column a protocol, published figures beside ours."""
+"""The table of a comparison: one row per method, one column per metric, published figures beside ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from itaml.metrics.metric import Metric
+from itaml.metrics.registry import metrics
 from itaml.report import published
-from itaml.report.result import Result
 from itaml.report.summary import Group, Stat
+from itaml.run.result import Result
 
 Number = Callable[[Result], float | None]
 Cells = Mapping[str, Stat | None]  # a row's numbers by the names of their columns
@@ -65,35 +67,20 @@ class Table:
 
 
 def columns(p: int) -> dict[Column, Number]:
-    """Return the protocols of a benchmark with continua of p samples, and where their numbers are in a result."""
-    sizes = (1,) if p == 1 else (1, p)
-    return {
-        **{Column(f"class p={size}"): _class(size) for size in sizes},
-        **{Column(f"task p={size}"): _task(size) for size in sizes},
-        Column("task-aware"): lambda run: run.final.task_aware,
-        Column("no update"): lambda run: run.final.no_update,
-        **{Column(f"average p={size}"): _average(size) for size in sizes},
-        Column("forgetting", -1): lambda run: run.final.forgetting,
-        Column("s/task", 0, 1.0, 1): lambda run: sum(row.train_seconds for row in run.tasks) / len(run.tasks),
-    }
+    """Return the columns of a benchmark with continua of p samples, and where their numbers are in a result."""
+    return {_column(metric): metric.value_of for metric in metrics({1, p})}
 
 
-def _class(p: int) -> Number:
-    return lambda run: run.final.continuum[p].classes if p in run.final.continuum else None
-
-
-def _task(p: int) -> Number:
-    return lambda run: run.final.continuum[p].task if p in run.final.continuum else None
-
-
-def _average(p: int) -> Number:
-    return lambda run: run.final.average_incremental.get(p)
+def _column(metric: Metric) -> Column:
+    better = {"higher": 1, "lower": -1, "neither": 0}[metric.direction]
+    return Column(metric.name, better, metric.format.scale, metric.format.digits)
 
 
 def make_table(groups: Sequence[Group]) -> Table:
     """Put the groups of one benchmark into a table."""
     p = max(group.first.p for group in groups)
-    chosen = columns(p)
+    everything = columns(p)
+    chosen = {column: number for column, number in everything.items() if any(one.stat(number) for one in groups)}
     cells = [{column.name: group.stat(number) for column, number in chosen.items()} for group in groups]
     winners = iter(leads(tuple(chosen), [row for row, one in zip(cells, groups, strict=True) if not one.is_bound]))
     rows = []

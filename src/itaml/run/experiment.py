@@ -10,20 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from itaml.data.stream import TaskStream
-from itaml.errors import CheckpointError, InterruptedRunError, RunExistsError
-from itaml.events import EpochDone, Event, Listener, RunDone, RunStarted, TaskDone, TaskStarted
+from itaml.data.stream import Task, TaskStream
+from itaml.errors import CheckpointError, DataError, InterruptedRunError, RunExistsError
+from itaml.events import EpochDone, Event, Listener, TaskStarted
 from itaml.learners.contract import Learner
-from itaml.metrics.evaluate import evaluate
+from itaml.metrics.evaluate import Evaluation, evaluate
+from itaml.run.assemble import CURVE, assemble, task_row
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import RunConfig, completed, differences
-from itaml.run.events import EventLog
-from itaml.run.result import CURVE, assemble, task_row
+from itaml.run.events import EventLog, RunDone, RunStarted, TaskDone
+from itaml.run.result import NAME, Result, TaskRow
+from itaml.run.transfer import Transfer
 from itaml.storage import State, load_state, save_state, write_json
 
-CONFIG, CHECKPOINT, RESULT, EVENTS = "config.json", "checkpoint.safetensors", "result.json", "events.jsonl"
+CONFIG, CHECKPOINT, RESULT, EVENTS = "config.json", "checkpoint.safetensors", NAME, "events.jsonl"
 KIND = "run checkpoint"
-Result = dict[str, Any]
 
 
 def run_experiment(
@@ -55,9 +56,8 @@ def run_experiment(
         InterruptedRunError: `stop` said yes.
     """
     folder = Path(folder)
-    finished = inspect_folder(config, folder, resume=resume, force=force)
-    if finished is not None:
-        return finished
+    if inspect_folder(config, folder, resume=resume, force=force):
+        return _finished(folder)
     stream = make_stream(config, data_root=data_root)
     learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
     if force and folder.exists():
@@ -77,8 +77,8 @@ def run_experiment(
     return run.go()
 
 
-def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force: bool) -> Result | None:
-    """Check that a run may use a folder, without changing it; return the result of a finished run that is resumed.
+def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force: bool) -> bool:
+    """Check that a run may use a folder, without changing it; return whether it holds a finished run that is resumed.
 
     Raises:
         RunExistsError: see `run_experiment`.
@@ -91,7 +91,7 @@ def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force
     if occupied and not (folder / CONFIG).is_file():
         raise RunExistsError(f"{folder} holds something that is not a run; choose another folder with --out")
     if not occupied or force:
-        return None
+        return False
     if not resume:
         state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
         raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
@@ -100,10 +100,20 @@ def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force
         raise CheckpointError(
             f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
         )
-    return read_json(folder / RESULT) if (folder / RESULT).is_file() else None
+    if not (folder / RESULT).is_file():
+        return False
+    read_json(folder / RESULT)
+    return True
 
 
-def read_json(path: Path) -> Result:
+def _finished(folder: Path) -> Result:
+    try:
+        return Result.load(folder)
+    except DataError as error:
+        raise CheckpointError(f"{error}; --force deletes it and starts again") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:
@@ -119,7 +129,7 @@ def read_json(path: Path) -> Result:
 
 
 class _Run:
-    """One pass through the stream; holds what is saved: tasks done, their rows, seconds spent on the current one."""
+    """One pass through the stream; holds what is saved: the rows of finished tasks, and what the present one took."""
 
     def __init__(
         self,
@@ -135,7 +145,9 @@ class _Run:
         self.config, self.folder, self.stream, self.learner = config, folder, stream, learner
         self.listeners: list[Listener] = [EventLog(folder / EVENTS), *listeners]
         self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[TaskRow] = []
+        self.last: Evaluation | None = None  # after the last task, with the sizes of the curve
+        self.transfer = Transfer(learner, stream)
         self.epochs = 0  # of the task under way
         self.spent = 0.0  # seconds on the task under way
         self.saved_at = time.monotonic()
@@ -150,25 +162,46 @@ class _Run:
         c = self.config
         self.tell(RunStarted(c.benchmark, c.method, c.preset, c.seed, len(self.stream), resumed))
         for task in self.stream[len(self.rows) :]:
-            index = len(self.rows)
-            self.learner.learn(replace(task, index=index))
-            evaluation = evaluate(self.learner, self.stream, seen=index + 1, ps=c.p, seed=c.seeds.continua)
-            self.rows.append(task_row(index, self.stream, evaluation, epochs=self.epochs, seconds=self.spent))
-            self.epochs, self.spent = 0, 0.0
-            self.save()
-            self.tell(TaskDone(index, self.rows[-1]))
+            self.learn(replace(task, index=len(self.rows)))
             if self.stop() and len(self.rows) < len(self.stream):
-                raise InterruptedRunError(f"stopped after task {index + 1} of {len(self.stream)}")
-        last = evaluate(
-            self.learner, self.stream, seen=len(self.stream), ps=sorted({*c.p, *CURVE}), seed=c.seeds.continua
-        )
-        result = assemble(c, self.stream, self.rows, last)
-        write_json(self.folder / RESULT, result)
-        self.tell(RunDone(result["final"]))
+                raise InterruptedRunError(f"stopped after task {len(self.rows)} of {len(self.stream)}")
+        last = self.last or self.evaluate(
+            len(self.stream)
+        )  # the run may have ended between its last row and its result
+        result = assemble(c, self.stream, self.rows, last).save(self.folder / RESULT)
+        self.tell(RunDone(result.final))
         return result
 
+    def learn(self, task: Task) -> None:
+        """Learn one task, evaluate, and save."""
+        before = self.transfer.before(task)
+        self.learner.learn(task)
+        evaluation = self.evaluate(task.index + 1)
+        row = task_row(
+            task.index,
+            self.stream,
+            evaluation,
+            sizes=self.config.p,
+            epochs=self.epochs,
+            seconds=self.spent,
+            measures=before,
+        )
+        self.rows.append(row)
+        self.epochs, self.spent = 0, 0.0
+        self.transfer.learned()
+        self.save()
+        self.tell(TaskDone(task.index, row))
+
+    def evaluate(self, seen: int) -> Evaluation:
+        """Evaluate on the first `seen` tasks; on all of them, with the sizes of the curve as well."""
+        whole = seen == len(self.stream)
+        sizes = sorted({*self.config.p, *CURVE}) if whole else self.config.p
+        evaluation = evaluate(self.learner, self.stream, seen=seen, ps=sizes, seed=self.config.seeds.continua)
+        self.last = evaluation if whole else None
+        return evaluation
+
     def on_event(self, event: Event) -> None:
-        """Pass a learner's event on, with class names, and save after an epoch if it is time."""
+        """Pass a learner's event on, with class names and steps, and save after an epoch if it is time."""
         if isinstance(event, TaskStarted):
             event = replace(event, classes=tuple(self.stream.class_names[int(c)] for c in event.classes))
         if isinstance(event, EpochDone):
@@ -187,17 +220,25 @@ class _Run:
 
     def epochs_before(self, event: EpochDone) -> int:
         """Return how many epochs the finished tasks had; rows of old checkpoints do not say, and count as this task."""
-        return sum(row.get("epochs", event.epochs) for row in self.rows)
+        return sum(event.epochs if row.epochs is None else row.epochs for row in self.rows)
 
     def tell(self, event: Event) -> None:
         for listener in self.listeners:
             listener(event)
 
     def save(self) -> None:
-        state = {"rows": self.rows, "epochs": self.epochs, "spent": self.spent, "learner": self.learner.state_dict()}
+        state = {
+            "rows": [row.to_dict() for row in self.rows],
+            "epochs": self.epochs,
+            "spent": self.spent,
+            "transfer": self.transfer.state_dict(),
+            "learner": self.learner.state_dict(),
+        }
         save_state(self.folder / CHECKPOINT, state, kind=KIND)
         self.saved_at = time.monotonic()
 
     def restore(self, state: State) -> None:
-        self.rows, self.epochs, self.spent = state["rows"], state.get("epochs", 0), state["spent"]
+        self.rows = [TaskRow.model_validate(row) for row in state["rows"]]
+        self.epochs, self.spent = state.get("epochs", 0), state["spent"]
+        self.transfer.load_state_dict(state.get("transfer"))
         self.learner.load_state_dict(state["learner"])

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from itaml.run.result import Final, TaskRow
+
 
 class EventTail:
     """Reads the events that were appended to a log since the last look.
@@ -63,8 +65,8 @@ class RunState:
     epochs: int = 0
     loss: float | None = None
     losses: list[float] = field(default_factory=list)  # of the task under way
-    rows: list[dict[str, Any]] = field(default_factory=list)  # as in result.json
-    final: dict[str, Any] | None = None
+    rows: list[TaskRow] = field(default_factory=list)
+    final: Final | None = None
     epoch_seconds: float = 0.0  # smoothed
     changed: float = 0.0  # time of the last event
 
@@ -114,9 +116,9 @@ class RunState:
             seconds = float(event["seconds"])
             self.epoch_seconds = seconds if not self.epoch_seconds else 0.7 * self.epoch_seconds + 0.3 * seconds
         elif kind == "TaskDone":
-            self.rows = [*self.rows[: int(event["task"])], dict(event["row"])]
+            self.rows = [*self.rows[: int(event["task"])], TaskRow.model_validate(event["row"])]
         elif kind == "RunDone":
-            self.final = dict(event["final"])
+            self.final = Final.model_validate(event["final"])
 
 
 def follow(folder: Path | str) -> tuple[EventTail, RunState]:

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from itaml.errors import MissingExtraError, UnknownNameError
-from itaml.events import EpochDone, Event, RunDone, RunStarted, TaskDone
+from itaml.events import EpochDone, Event
+from itaml.metrics.registry import metrics
 from itaml.registry import unknown
 from itaml.run.config import RunConfig
+from itaml.run.events import RunDone, RunStarted, TaskDone
 
 Scalar = tuple[str, float, int]  # name, value, step
 
@@ -30,20 +32,11 @@ def scalars(event: Event) -> list[Scalar]:
         training = {"loss": event.loss, "lr": event.lr, "images_per_second": rate}
         return [(f"train/{name}", value, event.step) for name, value in training.items()]
     if isinstance(event, TaskDone):
-        names = ("task_aware", "no_update", "train_seconds", "peak_memory_mb")
-        numbers = _continuum(event.row) | {name: event.row.get(name) for name in names}
-        return [(f"task/{name}", value, event.task + 1) for name, value in numbers.items() if value is not None]
+        after = {metric.key: metric.after(event.row) for metric in metrics(event.row.continuum)}
+        return [(f"task/{name}", value, event.task + 1) for name, value in after.items() if value is not None]
     if isinstance(event, RunDone):
-        final = event.final
-        averages = {f"average_incremental_p{p}": value for p, value in final.get("average_incremental", {}).items()}
-        others = {name: final.get(name) for name in ("task_aware", "no_update", "forgetting")}
-        numbers = _continuum(final) | others | averages
-        return [(f"final/{name}", value, 0) for name, value in numbers.items() if value is not None]
+        return [(f"final/{name}", value, 0) for name, value in event.final.metrics.items() if value is not None]
     return []
-
-
-def _continuum(row: dict[str, Any]) -> dict[str, float | None]:
-    return {f"{kind}_p{p}": at[kind] for p, at in row.get("continuum", {}).items() for kind in ("class", "task")}
 
 
 class Mirror(Protocol):

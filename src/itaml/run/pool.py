@@ -49,7 +49,7 @@ def prepare(config: RunConfig, folder: Path | str, *, force: bool, variant: str 
     """Return the job of a run; what became of it is known already if it is finished, or cannot go on."""
     job = Job(config, Path(folder), variant)
     try:
-        if inspect_folder(config, folder, resume=True, force=force) is not None:
+        if inspect_folder(config, folder, resume=True, force=force):
             job.state = KEPT
     except (CheckpointError, RunExistsError) as error:
         job.state, job.error = FAILED, str(error)

@@ -12,17 +12,28 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field, ValidationError
+
 from itaml.data.stream import TaskStream
 from itaml.errors import CheckpointError
 from itaml.metrics.evaluate import evaluate
+from itaml.run.assemble import CURVE, curve
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import RunConfig
 from itaml.run.experiment import CHECKPOINT, KIND, read_json
-from itaml.run.result import CURVE, curve
+from itaml.run.result import CurvePoint, Fraction, Record
 from itaml.storage import load_state, write_json
 
 FORMAT = 1
-Measures = dict[str, Any]  # "curve" (class, task and bound by size of continua), "task_aware", "no_update"
+
+
+class Measures(Record):
+    """What was measured of one learner."""
+
+    curve: dict[int, CurvePoint]  # by size of continua
+    task_aware: Fraction | None
+    no_update: Fraction | None
+    measures: dict[str, float | None] = Field(default_factory=dict)  # of metrics, by `Metric.key`
 
 
 class Remeasure:
@@ -60,7 +71,7 @@ class Remeasure:
             return known
         self.tell(f"evaluating {keep.stem}")
         measures = self._measure(run, config, ps)
-        write_json(keep, {**question, "measures": measures})
+        write_json(keep, {**question, "measures": measures.to_dict()})
         return measures
 
     def _measure(self, run: Path, config: RunConfig, ps: list[int]) -> Measures:
@@ -70,7 +81,12 @@ class Remeasure:
         learner = make_learner(config, stream)
         learner.load_state_dict(load_state(run / CHECKPOINT, kind=KIND)["learner"])
         last = evaluate(learner, stream, seen=len(stream), ps=ps, seed=config.seeds.continua)
-        return {"curve": curve(last, stream), "task_aware": last.task_aware, "no_update": last.no_update}
+        return Measures(
+            curve=curve(last, stream),
+            task_aware=last.task_aware,
+            no_update=last.no_update,
+            measures=last.measures,
+        )
 
 
 def _known(keep: Path, question: dict[str, Any], ps: list[int]) -> Measures | None:
@@ -80,8 +96,13 @@ def _known(keep: Path, question: dict[str, Any], ps: list[int]) -> Measures | No
     except CheckpointError:
         return None  # none yet, or half of one
     same = all(kept.get(key) == value for key, value in question.items())
-    measures: Measures = kept.get("measures", {})
-    return measures if same and {str(p) for p in ps} <= set(measures.get("curve", {})) else None
+    if not same:
+        return None
+    try:
+        measures = Measures.model_validate(kept.get("measures"))
+    except ValidationError:
+        return None
+    return measures if set(ps) <= set(measures.curve) else None
 
 
 def _digest(path: Path) -> str:

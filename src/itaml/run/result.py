@@ -1,94 +1,216 @@
-"""`result.json`: the numbers of a run, each under its protocol (see `metrics.evaluate`)."""
+"""`Result`: the numbers of a finished run. `result.json` is written and read by this class alone.
+
+Fractions are between 0 and 1; `itaml.metrics.registry` says what each number means. Importing this module imports no
+torch.
+"""
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
-from typing import Any
+import json
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from itaml._version import __version__
-from itaml.data.stream import TaskStream
-from itaml.hardware.machine import cores, peak_memory_mb
-from itaml.inference.bound import task_accuracy
-from itaml.metrics.evaluate import Evaluation
-from itaml.metrics.scores import average_incremental, forgetting, square
-from itaml.run.config import RunConfig
+from itaml.errors import DataError, MissingExtraError
+from itaml.metrics.metric import PERCENT, Metric
+from itaml.metrics.registry import metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 1
-CURVE = (1, 2, 5, 10, 20, 50, 100)  # continuum sizes of the final curve
+NAME = "result.json"
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Square = list[list[Fraction | None]]
 
 
-def task_row(index: int, stream: TaskStream, evaluation: Evaluation, *, epochs: int, seconds: float) -> dict[str, Any]:
-    """Return the entry of one task: accuracies on everything seen so far, after learning it."""
-    peak = peak_memory_mb()
-    return {
-        "index": index,
-        "classes": [stream.class_names[c] for c in stream.splits[index]],
-        "epochs": epochs,
-        "train_seconds": round(seconds, 3),
-        "peak_memory_mb": None if peak is None else round(peak, 1),
-        "continuum": continuum(evaluation),
-        "task_aware": evaluation.task_aware,
-        "no_update": evaluation.no_update,
-        "class_by_task": {str(p): at.by_task for p, at in evaluation.at.items()},
-    }
+class Record(BaseModel):
+    """Base of all parts: frozen; fields that a newer version added are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, populate_by_name=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as they are in the file."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"path"})
 
 
-def continuum(evaluation: Evaluation) -> dict[str, dict[str, float | None]]:
-    """Return class and task accuracy by continuum size."""
-    return {str(p): {"class": at.classes, "task": at.tasks} for p, at in evaluation.at.items()}
+class Accuracy(Record):
+    """Class and task accuracy with continua of one size."""
+
+    classes: Annotated[Fraction, Field(alias="class")]
+    task: Fraction | None = None
 
 
-def assemble(config: RunConfig, stream: TaskStream, rows: list[dict[str, Any]], last: Evaluation) -> dict[str, Any]:
-    """Return the whole result of a finished run; `last` is the final evaluation over the sizes of `CURVE` too."""
-    ps = [str(p) for p in config.p]
-    matrices = {p: square([row["class_by_task"][p] for row in rows]) for p in ps}
-    final = {
-        **{key: rows[-1][key] for key in ("continuum", "task_aware", "no_update")},
-        "average_incremental": {p: average_incremental([row["continuum"][p]["class"] for row in rows]) for p in ps},
-        "forgetting": forgetting(matrices[ps[0]]),
-        "forgetting_at": {p: forgetting(matrix) for p, matrix in matrices.items()},
-        "curve": curve(last, stream),
-        "per_class": {stream.class_names[c]: value for c, value in last.by_class.items()},
-        "task_confusion": last.task_confusion,
-    }
-    return {
-        "format": FORMAT,
-        "benchmark": config.benchmark,
-        "method": config.method,
-        "preset": config.preset,
-        "seed": config.seed,
-        "evaluated_on": f"{config.validation:g} of the training data" if config.validation else "test data",
-        "config": config.model_dump(mode="json"),
-        "environment": environment(),
-        "tasks": rows,
-        "final": final,
-        "accuracy_matrix": matrices[ps[0]],
-        "accuracy_matrices": matrices,
-    }
+class CurvePoint(Accuracy):
+    """The same beside `bound`, the task accuracy that Algorithm 4 predicts."""
+
+    bound: Fraction | None = None
 
 
-def curve(last: Evaluation, stream: TaskStream) -> dict[str, dict[str, float | None]]:
-    """Return accuracies by p, beside what Algorithm 4 predicts from the class accuracy at the smallest p."""
-    single = last.at[min(last.at)].classes
-    sizes = [len(classes) for classes in stream.splits]
-    rows = {}
-    for p, at in sorted(last.at.items()):
-        rows[str(p)] = {"class": at.classes, "task": at.tasks, "bound": task_accuracy(p, accuracy=single, sizes=sizes)}
-    return rows
+class TaskRow(Record):
+    """Numbers after one task, on everything seen so far."""
+
+    index: int
+    classes: list[str]
+    epochs: int | None = None  # None in files of older versions
+    train_seconds: float = 0.0
+    peak_memory_mb: float | None = None
+    continuum: dict[int, Accuracy]  # by size of continua
+    task_aware: Fraction | None = None
+    no_update: Fraction | None = None
+    class_by_task: dict[int, list[Fraction]] = {}  # class accuracy on each task's images, by size of continua
+    measures: dict[str, float | None] = {}  # what metrics measured of their own, by `Metric.key`
 
 
-def environment() -> dict[str, Any]:
-    """Return the versions and the machine that numbers depend on."""
-    packages = ("torch", "numpy", "scipy", "scikit-learn", "pillow")
-    return {
-        "itaml": __version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in packages},
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cpus": cores(),
-        "threads": torch.get_num_threads(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-    }
+class Final(Record):
+    """Numbers after the last task."""
+
+    continuum: dict[int, Accuracy]
+    task_aware: Fraction | None = None
+    no_update: Fraction | None = None
+    average_incremental: dict[int, Fraction]
+    forgetting: float
+    forgetting_at: dict[int, float] = {}
+    curve: dict[int, CurvePoint] = {}
+    per_class: dict[str, Fraction] = {}
+    task_confusion: list[list[int]] | None = None
+    metrics: dict[str, float | None] = {}  # every metric but the costs, by `Metric.key`
+
+
+class Result(Record):
+    """A finished run."""
+
+    format: int = FORMAT
+    benchmark: str
+    method: str
+    preset: str
+    seed: int
+    evaluated_on: str = "test data"
+    config: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    tasks: Annotated[list[TaskRow], Field(min_length=1)]
+    final: Final
+    accuracy_matrix: Square
+    accuracy_matrices: dict[int, Square] = {}
+    path: Path | None = None  # the file it was read from, or written to
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read a run's result: its folder, or the `result.json` in it.
+
+        Raises:
+            DataError: there is none, or it is damaged, of another format or not a result at all.
+        """
+        file = _file_of(Path(path))
+        value = _read(file)
+        try:
+            result = cls.model_validate({**value, "path": file})
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise DataError(f"{file} is not a whole result: {where}: {first['msg'].lower()}") from error
+        _check(result, file)
+        return result
+
+    def save(self, path: Path | str) -> Self:
+        """Write the result to a file, or as `result.json` into a folder; return it with its path."""
+        from itaml.storage import write_json  # noqa: PLC0415 (torch)
+
+        file = Path(path) / NAME if Path(path).is_dir() else Path(path)
+        write_json(file, self.to_dict())
+        return self.model_copy(update={"path": file})
+
+    @property
+    def p(self) -> int:
+        """The largest size of continua that was evaluated after every task."""
+        return max(self.final.continuum)
+
+    @property
+    def name(self) -> str:
+        """The run in a few words."""
+        return f"{self.benchmark}, {self.method} ({self.preset}), seed {self.seed}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas table with one row per task and one column per metric; accuracies are fractions.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            frame: pd.DataFrame = import_module("pandas").DataFrame(self._rows())
+        except ImportError as error:
+            raise MissingExtraError("a data frame needs pandas: pip install 'itaml[pandas]'") from error
+        return frame.set_index("tasks")
+
+    @property
+    def _after_tasks(self) -> list[Metric]:
+        """The metrics that are known after each task."""
+        return [metric for metric in metrics(self.final.continuum) if metric.after_task is not None]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {"tasks": row.index + 1, "classes": ", ".join(row.classes)}
+            | {_column(metric): metric.after(row) for metric in self._after_tasks}
+            for row in self.tasks
+        ]
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: one row per task, accuracies in per cent."""
+        shown = self._after_tasks
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("tasks", "classes", *map(_column, shown)))
+        body = ""
+        for row in self.tasks:
+            cells = [str(row.index + 1), ", ".join(row.classes)]
+            cells += [metric.format.text(metric.after(row)) for metric in shown]
+            body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        caption = f"{self.name}: accuracy in per cent on everything seen, after each task ({self.evaluated_on})"
+        return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+load_result = Result.load
+
+
+def _column(metric: Metric) -> str:
+    """Return the name of a column: costs of one task have their field's name."""
+    return metric.name if metric.format is PERCENT else metric.key
+
+
+def _file_of(given: Path) -> Path:
+    """Return the result file that a path stands for."""
+    file = given / NAME if given.is_dir() else given
+    if not file.exists():
+        unfinished = given.is_dir() and (given / "config.json").is_file()
+        why = "the run is not finished" if unfinished else f"there is no {NAME}" if given.is_dir() else "no such file"
+        raise DataError(f"{given}: {why}")
+    return file
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file} cannot be read, it is damaged or not JSON: {error}") from error
+    if not isinstance(value, dict) or "format" not in value:
+        raise DataError(f"{file} is not a result of itaml")
+    if value["format"] != FORMAT:
+        raise DataError(f"{file} has format {value['format']!r}; this version of itaml reads format {FORMAT}")
+    return value
+
+
+def _check(result: Result, file: Path) -> None:
+    """Refuse a result whose parts do not fit together."""
+    sizes = set(result.final.continuum)
+    count = len(result.tasks)
+    squares = [result.accuracy_matrix, *result.accuracy_matrices.values()]
+    whole = (
+        bool(sizes)
+        and all(sizes <= set(row.continuum) for row in result.tasks)
+        and sizes <= set(result.final.average_incremental)
+        and all(len(square) == count and all(len(row) == count for row in square) for square in squares)
+        and (result.final.task_confusion is None or len(result.final.task_confusion) == count)
+    )
+    if not whole:
+        raise DataError(f"{file} is not a whole result: its tables do not fit its {count} tasks")

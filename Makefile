@@ -12,7 +12,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp an installation: a second call starts at once, and a changed dependency installs anew.
+# One stamp per installation: a second call starts at once, and a changed dependency installs again.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet -c constraints.txt -e .
 	@touch $@
@@ -23,6 +23,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.core
 	$(BIN)/itaml run digits --force
+	@echo "itaml is installed in $(VENV): call it as $(BIN)/itaml, or activate the environment with: . $(BIN)/activate"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -117,10 +117,12 @@ def test_bound_and_lists_in_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(row["summary"] for row in json.loads(capsys.readouterr().out))
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command_in_a_whole_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert itaml("--help") == 0
     printed = capsys.readouterr().out
-    assert all(name in printed for name in ("run", "list", "bound", "data"))
+    commands = dict(line.split(maxsplit=1) for line in printed.split("Commands:\n", 1)[1].splitlines())
+    assert {"learn", "predict", "run", "compare", "list", "bound", "data", "doctor"} <= set(commands)
+    assert all(summary.endswith(".") and not summary.endswith("...") for summary in commands.values())
 
 
 @pytest.mark.parametrize(("words", "commands"), [((), ("learn", "run", "compare")), (("data",), ("list", "fetch"))])

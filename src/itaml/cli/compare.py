@@ -39,7 +39,8 @@ def command(
     benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     *,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, such as itaml,replay or itaml:paper (with a preset) or all.")
+        str | None,
+        typer.Option(help="Methods, such as itaml,replay; itaml:paper selects a preset; all selects every method."),
     ] = None,
     presets: Annotated[
         str, typer.Option(help="Presets to run for each method that has them, such as best,paper.")

@@ -11,9 +11,7 @@ import typer
 
 from itaml.cli.options import DataRoot, Json
 
-app = typer.Typer(
-    help="Data sets: which are on disk, where they are searched, and downloading them.", no_args_is_help=True
-)
+app = typer.Typer(help="List the data sets on disk, and download missing ones.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -30,20 +28,21 @@ def list_(data_root: DataRoot = None, as_json: Json = False) -> None:
 
     def words(state: DataStatus) -> str:
         if state.present:
-            return "in " + str(state.found[0].parent)
-        advice = f"itaml data fetch {state.name}" if state.fetchable else state.note
-        return f"missing {', '.join(state.missing)}; {advice}"
+            return str(state.found[0].parent)
+        advice = f"use `itaml data fetch {state.name}`" if state.fetchable else state.note
+        return f"missing {listed(state.missing, most=1)}; {advice}"
 
     from itaml.cli.tables import print_table
+    from itaml.cli.words import listed
 
     print(f"data root: {root}\n")
     rows = [("yes" if s.present else "no", s.name, s.summary, words(s)) for s in states]
-    print_table(("there", "name", "data set", "where"), rows, align="llww")
+    print_table(("present", "name", "data set", "where"), rows, align="llww")
 
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A data set; `itaml data list` shows them.")],
+    name: Annotated[str, typer.Argument(help="Name of a data set; see `itaml data list`.")],
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:

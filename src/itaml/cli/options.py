@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their words are read."""
+"""Options that several commands share, and how their values are parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DataRoot = Annotated[
     Path | None,
-    typer.Option("--data-root", help="Folder of the data sets; else ITAML_DATA, else a cache folder of yours."),
+    typer.Option("--data-root", help="Folder of the data sets; ITAML_DATA or the user's cache folder by default."),
 ]
 Set = Annotated[
     list[str] | None,
@@ -33,13 +33,13 @@ Precision = Annotated[
     typer.Option(help="auto, fp32 or bf16; on a CPU auto is fp32 unless bf16 was found to be faster (itaml doctor)."),
 ]
 Compile = Annotated[
-    bool, typer.Option("--compile", help="Translate the network by torch.compile: slow to begin, faster in long runs.")
+    bool, typer.Option("--compile", help="Use torch.compile for training: a slow start, faster in long runs.")
 ]
-Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are kept in.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder of all runs.")]
 SeedList = Annotated[str, typer.Option("--seeds", help="Seeds, such as 0,1,2.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; else one for each core.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Parallel runs; one per core by default.")]
 Format = Annotated[str, typer.Option("--format", help="table, markdown, csv or latex.")]
-ForceAll = Annotated[bool, typer.Option("--force", help="Delete the runs that are there and start again.")]
+ForceAll = Annotated[bool, typer.Option("--force", help="Delete existing runs and start again.")]
 
 
 def parse_words(text: str) -> list[str]:

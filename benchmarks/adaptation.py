@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from timing import write
 
-from itaml.learners.itaml import ITAML
+from itaml.learners.learner import GradientLearner
 from itaml.metrics.evaluate import evaluate
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import resolve
@@ -31,11 +31,11 @@ WAYS = [
 ]
 
 
-def task_aware(learner: ITAML, stream: Any, way: dict[str, Any] | None) -> float:
+def task_aware(learner: GradientLearner, stream: Any, way: dict[str, Any] | None) -> float:
     """Return the task-aware accuracy of a trained learner under one way of adapting; None is no adaptation."""
     steps = {"adapt_steps": 0} if way is None else {"adapt_steps": 10, **way}
-    learner.settings = learner.settings.model_copy(update=steps)
-    learner.forget_adaptations()
+    learner.configure(learner.settings.model_copy(update=steps))
+    learner.clear_caches()
     value = evaluate(learner, stream, seen=len(stream), ps=[1], seed=0).task_aware
     assert value is not None
     return value
@@ -53,7 +53,7 @@ def main() -> None:
             config = resolve("digits", seed=seed, overrides=overrides)
             stream = make_stream(config)
             learner = make_learner(config, stream)
-            assert isinstance(learner, ITAML)
+            assert isinstance(learner, GradientLearner)
             for task in stream:
                 learner.learn(task)
             found.append([task_aware(learner, stream, way) for way in (None, *WAYS)])

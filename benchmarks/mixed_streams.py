@@ -20,7 +20,7 @@ from itaml import seeding
 from itaml.data.root import data_root
 from itaml.data.stream import TaskStream
 from itaml.inference.segment import OnlineSegmenter, estimate_mean_run, runs, segment, switch_cost, tempered
-from itaml.learners.itaml import ITAML
+from itaml.learners.learner import GradientLearner
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import resolve
 
@@ -62,14 +62,14 @@ def mixed(tasks: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return torch.tensor(order), torch.tensor(numbers)
 
 
-def measure(learner: ITAML, stream: TaskStream, *, error: float, seed: int) -> dict[str, float]:
+def measure(learner: GradientLearner, stream: TaskStream, *, error: float, seed: int) -> dict[str, float]:
     """Return the class accuracy of each way on one mixed stream of all test images."""
     sets = [stream.test(task).load() for task in range(len(stream))]
     pixels, labels = (torch.cat(part) for part in zip(*sets, strict=True))
     tasks = learner.table.task_of(labels)
     order, truth = mixed(tasks, seeding.generator(seed, "mixed"))
     scores, labels, tasks = learner.class_scores(pixels)[order], labels[order], tasks[order]
-    evidence = tempered(learner.task_evidence(scores), error=error)
+    evidence = tempered(learner.predictor.task_evidence(scores), error=error)
     mean_run = estimate_mean_run(evidence)
     cost = switch_cost(mean_run, len(stream))
     online = OnlineSegmenter(len(stream), switch_cost=cost, lag=LAG)
@@ -82,7 +82,7 @@ def measure(learner: ITAML, stream: TaskStream, *, error: float, seed: int) -> d
     }
 
     def accuracy(groups: Tensor) -> float:
-        classes = learner.decide(scores, groups, lambda rows: pixels[order[rows]])[0]
+        classes = learner.predictor.predict(scores, groups, lambda rows: pixels[order[rows]])[0]
         return float((classes == labels).double().mean())
 
     found = {name: accuracy(groups) for name, groups in cuts.items()}
@@ -97,12 +97,12 @@ def study(name: str, root: Path, *, seeds: int) -> dict[str, Any]:
         whole = make_stream(config, data_root=root)
         training = whole.held_out(0.05, seed=seed)  # the share that tells how often a single image misleads
         learner = make_learner(config, training)
-        assert isinstance(learner, ITAML)
+        assert isinstance(learner, GradientLearner)
         for task in training:
             learner.learn(task)
         wrong = total = 0
         for index in range(len(training)):
-            found = learner.task_evidence(learner.class_scores(training.test(index).load()[0])).argmax(1)
+            found = learner.predictor.task_evidence(learner.class_scores(training.test(index).load()[0])).argmax(1)
             wrong, total = wrong + int((found != index).sum()), total + len(found)
         error = len(training) / (len(training) - 1) * (wrong + 1) / (total + 2)
         rows += [{"error": error, **measure(learner, whole, error=error, seed=10 * seed + k)} for k in range(3)]

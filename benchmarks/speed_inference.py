@@ -16,8 +16,9 @@ from timing import Ratios, interleaved, random_set, ratio
 
 from itaml.config import Seeds
 from itaml.data.stream import Dataset, TaskStream
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.library.library import Library
 from itaml.metrics.evaluate import evaluate
 from itaml.models.classifier import build_classifier
@@ -25,7 +26,7 @@ from itaml.models.classifier import build_classifier
 TASKS = 10
 
 
-def ready(adapt_steps: int = 10) -> tuple[ITAML, TaskStream]:
+def ready(adapt_steps: int = 10) -> tuple[GradientLearner, TaskStream]:
     """Return a learner of ten tasks of ten classes with 500 exemplars, untrained, and its stream of 500 test images."""
     shape, classes = (3, 32, 32), 100
     train, test = random_set(500, shape, classes), random_set(500, shape, classes)
@@ -34,18 +35,20 @@ def ready(adapt_steps: int = 10) -> tuple[ITAML, TaskStream]:
     settings = ITAMLSettings(
         backbone="resnet18-third", memory=500, epochs=1, horizon=TASKS, adapt_steps=adapt_steps, adapt_guard=False
     )
-    made = ITAML(build_classifier("resnet18-third", shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
+    made = GradientLearner(
+        ITAML, build_classifier("resnet18-third", shape=shape, seed=0), settings=settings, seeds=Seeds.of(0)
+    )
     for task in stream:
         made.begin_task(task)
-        made.end_task(task)
+        made.memory.add(task.train, made.table.classes, generator=torch.Generator().manual_seed(task.index))
     return made, stream
 
 
-def adapt_all(made: ITAML) -> None:
+def adapt_all(made: GradientLearner) -> None:
     """Adapt the head to every task, anew."""
-    made.forget_adaptations()
+    made.clear_caches()
     for task in range(TASKS):
-        made.adapted_weights(task)
+        made.predictor.adapted_weights(task)
 
 
 def evaluation(rounds: int) -> Ratios:
@@ -53,7 +56,7 @@ def evaluation(rounds: int) -> Ratios:
     pixels = stream.dataset.test.load()[0]
 
     def ours() -> None:
-        made.forget_adaptations()
+        made.clear_caches()
         evaluate(made, stream, seen=TASKS, ps=[1, 20], seed=0)
 
     def floor() -> None:
@@ -63,9 +66,9 @@ def evaluation(rounds: int) -> Ratios:
 
     def released() -> None:
         """Adapt to every task, push all test images through each adapted model, and vote sample by sample."""
-        made.forget_adaptations()
+        made.clear_caches()
         for task in range(TASKS):
-            scores = made._outputs(pixels, made.adapted_weights(task))
+            scores = made.predictor._outputs(pixels, made.predictor.adapted_weights(task))
             for row in scores:
                 int(row[made.table.columns(task)].argmax())
 
@@ -93,7 +96,7 @@ def predict(rounds: int) -> Ratios:
 
     alone = torch.arange(len(pixels))
     times = interleaved(
-        {"predict": lambda: made.predict_many(pixels, alone), "forward": forward}, rounds=max(3, rounds // 2), warmup=1
+        {"predict": lambda: made.predict(pixels, alone), "forward": forward}, rounds=max(3, rounds // 2), warmup=1
     )
     return {"predict, each picture alone / bare forward": ratio(times, "predict", "forward")}
 

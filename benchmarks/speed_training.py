@@ -21,12 +21,13 @@ from itaml.data.sources import folder
 from itaml.data.stream import Task
 from itaml.learners.batch import Batch
 from itaml.learners.compute import use_bf16
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
-from itaml.learners.optim import make_optimizer
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
+from itaml.optimizers import make_optimizer
 
-Step = Callable[[ITAML, Batch], Callable[[], object]]
+Step = Callable[[GradientLearner, Batch], Callable[[], object]]
 
 
 def step(rounds: int) -> Ratios:
@@ -45,12 +46,12 @@ def growth(rounds: int) -> Ratios:
 
     def made(tasks: int, classes: int, step: Step = itaml_step) -> Callable[[], object]:
         grown = learner("mlp", 0, "fused")
-        grown.settings = grown.settings.model_copy(update={"horizon": tasks})
+        grown.configure(grown.settings.model_copy(update={"horizon": tasks}))
         for task in range(tasks):
             grown.model.head.grow(tuple(range(task * classes, (task + 1) * classes)), generator=torch.Generator())
         labels = torch.randint(0, tasks * classes, (size,), generator=torch.Generator().manual_seed(0))
         pixels = torch.randint(0, 256, (size, *shape), dtype=torch.uint8)
-        return step(grown, grown.make_batch(pixels, labels))
+        return step(grown, grown.context.make_batch(pixels, labels))
 
     by_tasks = {str(n): made(n, 2) for n in (1, 2, 5, 10, 20, 50, 100)}
     times = interleaved(by_tasks, rounds=rounds * 10)
@@ -72,14 +73,18 @@ def epoch(rounds: int) -> Ratios:
         settings = ITAMLSettings(
             backbone=network, memory=0, epochs=1, batch_size=size, lr=0.01, momentum=0.9, horizon=1, augment=augment
         )
-        ours = ITAML(build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
+        ours = GradientLearner(
+            ITAML, build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0)
+        )
         ours.begin_task(Task(0, tuple(range(classes)), images))
-        optimizer = ours.optimizer()
+        optimizer = ours.trainer.optimizer()
         task = Task(0, tuple(range(classes)), images)
-        bare = ITAML(build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
+        bare = GradientLearner(
+            ITAML, build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0)
+        )
         bare.begin_task(task)
         contestants: dict[str, Callable[[], object]] = {
-            "ours": partial(ours._epoch, task, images, 0, optimizer),
+            "ours": partial(ours.trainer._epoch, task, images, 0, optimizer, ours.listen),
             "bare": bare_epoch(bare, images, size),
         }
         times = interleaved(contestants, rounds=rounds if network == "mlp" else max(3, rounds // 2), warmup=1)
@@ -87,7 +92,7 @@ def epoch(rounds: int) -> Ratios:
     return found
 
 
-def bare_epoch(made: ITAML, images: ImageSet, size: int) -> Callable[[], object]:
+def bare_epoch(made: GradientLearner, images: ImageSet, size: int) -> Callable[[], object]:
     """Return an epoch as anybody would write it in PyTorch, on the same network, batches and augmentation."""
     pixels, labels = images.load()
     augment, noise = recipe(made.settings.augment), torch.Generator().manual_seed(0)
@@ -97,7 +102,7 @@ def bare_epoch(made: ITAML, images: ImageSet, size: int) -> Callable[[], object]
         made.model.train()
         for rows in torch.randperm(len(labels)).split(size):
             optimizer.zero_grad()
-            batch = augment(pixels[rows], noise).to(memory_format=made.layout)
+            batch = augment(pixels[rows], noise).to(memory_format=made.context.layout)
             F.cross_entropy(made.model(batch), labels[rows]).backward()
             optimizer.step()
 
@@ -112,18 +117,19 @@ def reading(rounds: int) -> Ratios:
                 noise = torch.randint(0, 256, (8, 8, 3), dtype=torch.uint8).numpy()
                 Image.fromarray(noise).resize((64, 64)).save(Path(place) / name / f"{number}.jpg")
         source = folder.load(LoadOptions(root=Path(place), image_size=64)).train
-        made = ITAML(
+        made = GradientLearner(
+            ITAML,
             build_classifier("resnet18-third", shape=(3, 64, 64), seed=0),
             settings=ITAMLSettings(horizon=1),
             seeds=Seeds.of(0),
         )
         made.model.head.grow((0, 1), generator=torch.Generator())
-        optimizer = made.optimizer()
+        optimizer = made.trainer.optimizer()
         pixels, labels = source.load()
 
         def train() -> None:
             for rows in torch.arange(len(labels)).split(64):
-                made.step(made.make_batch(pixels[rows], labels[rows]), optimizer)
+                made.method.step(made.context.make_batch(pixels[rows], labels[rows]), optimizer)
 
         times = interleaved({"read": source.load, "train": train}, rounds=max(3, rounds // 2), warmup=1)
     return {"decoding 64x64 JPEGs / training on them": ratio(times, "read", "train")}
@@ -135,10 +141,12 @@ def number_format(rounds: int) -> Ratios:
     for precision in ("fp32", "bf16"):
         made = learner("resnet18-third", 1, "fused")
         compute = Compute(precision=precision)
-        made = ITAML(made.model, settings=made.settings, seeds=Seeds.of(0), compute=compute)
+        made = GradientLearner(ITAML, made.model, settings=made.settings, seeds=Seeds.of(0), compute=compute)
         shape, size = SETUPS["resnet18-third"][0], 32  # small, because emulated bf16 takes its time
         labels = torch.arange(size) % 10
-        contestants[precision] = itaml_step(made, made.make_batch(torch.zeros(size, *shape, dtype=torch.uint8), labels))
+        contestants[precision] = itaml_step(
+            made, made.context.make_batch(torch.zeros(size, *shape, dtype=torch.uint8), labels)
+        )
     times = interleaved(contestants, rounds=3, warmup=1)
     found["speed of bf16 / speed of fp32"] = ratio(times, "fp32", "bf16")
     chosen = use_bf16(Compute(), learner("resnet18-third", 1, "fused").model, torch.device("cpu"))

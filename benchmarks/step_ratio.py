@@ -18,32 +18,33 @@ from timing import interleaved, ratio, write
 
 from itaml.config import Seeds
 from itaml.learners.batch import Batch
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
-from itaml.learners.optim import make_optimizer
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
+from itaml.optimizers import make_optimizer
 
 SETUPS = {"mlp": ((1, 28, 28), 256, 10), "resnet18-third": ((3, 32, 32), 128, 10)}  # shape, batch, classes a task
 
 
-def learner(network: str, tasks: int, engine: str) -> ITAML:
+def learner(network: str, tasks: int, engine: str) -> GradientLearner:
     """Return an iTAML learner that has seen `tasks` tasks."""
     shape, _, size = SETUPS[network]
     settings = ITAMLSettings(engine=engine, horizon=max(tasks, 1), momentum=0.9, lr=0.01)
-    made = ITAML(build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
+    made = GradientLearner(ITAML, build_classifier(network, shape=shape, seed=0), settings=settings, seeds=Seeds.of(0))
     for task in range(tasks):
         classes = tuple(range(task * size, (task + 1) * size))
         made.model.head.grow(classes, generator=torch.Generator().manual_seed(task))
     return made
 
 
-def itaml_step(made: ITAML, batch: Batch) -> Callable[[], object]:
-    optimizer = made.optimizer()
+def itaml_step(made: GradientLearner, batch: Batch) -> Callable[[], object]:
+    optimizer = made.trainer.optimizer()
     made.model.train()
-    return lambda: made.step(batch, optimizer)
+    return lambda: made.method.step(batch, optimizer)
 
 
-def joint_step(made: ITAML, batch: Batch) -> Callable[[], object]:
+def joint_step(made: GradientLearner, batch: Batch) -> Callable[[], object]:
     optimizer = make_optimizer("sgd", made.model.parameters(), lr=0.01, momentum=0.9)
     made.model.train()
 
@@ -66,7 +67,7 @@ def measure(network: str, tasks: int, rounds: int) -> dict[str, dict[str, float]
         generator = torch.Generator().manual_seed(1)
         pixels = torch.randint(0, 256, (size, *made.model.shape), dtype=torch.uint8, generator=generator)
         labels = torch.randint(0, len(made.table.classes), (size,), generator=generator)
-        contestants[name] = maker(made, made.make_batch(pixels, labels))
+        contestants[name] = maker(made, made.context.make_batch(pixels, labels))
     fast = {name: contestants.pop(name) for name in ("joint", "fused")}
     times = interleaved(fast, rounds=rounds)
     slow = interleaved({"joint": fast["joint"], **contestants}, rounds=3, warmup=1)

@@ -15,8 +15,9 @@ from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Dataset, TaskStream
 from itaml.hardware.probe import Outcome
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 
@@ -81,14 +82,16 @@ def draw_batch(counts: Sequence[int], sizes: Sequence[int], *, seed: int = 0) ->
     return torch.randn(len(targets), *SHAPE, generator=generator, dtype=torch.float64), targets
 
 
-def make_itaml(model: Classifier, **settings: Any) -> ITAML:
+def make_itaml(model: Classifier, **settings: Any) -> GradientLearner:
     """Return an iTAML learner with a fixed horizon; settings may name `seeds`."""
     seeds = settings.pop("seeds", Seeds.of(0))
     chosen = ITAMLSettings(**{"horizon": 10, "memory": 60, "epochs": 1, "batch_size": 8} | settings)
-    return ITAML(model, settings=chosen, seeds=seeds, compute=Compute(device="cpu", precision="fp32"))
+    return GradientLearner(ITAML, model, settings=chosen, seeds=seeds, compute=Compute(device="cpu", precision="fp32"))
 
 
-def fresh_itaml(*, hidden: tuple[int, ...] = (8,), shape: Shape = SHAPE, seed: int = 0, **settings: Any) -> ITAML:
+def fresh_itaml(
+    *, hidden: tuple[int, ...] = (8,), shape: Shape = SHAPE, seed: int = 0, **settings: Any
+) -> GradientLearner:
     """Return an iTAML learner with a small perceptron that has learned nothing."""
     with seeding.seeded(seed, "fresh"):
         model = Classifier(mlp(shape, hidden=hidden), shape=shape)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from itaml.config import Seeds, build, load_preset, parse_overrides, preset_summary, presets
 from itaml.errors import SettingsError, UnknownNameError
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 
 
 def test_settings_are_frozen() -> None:

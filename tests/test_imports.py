@@ -21,6 +21,7 @@ LAYERS = (
         "errors",
         "seeding",
         "params",
+        "optimizers",
         "registry",
         "config",
         "events",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from itaml.errors import ItamlError
     from itaml.inference.bound import continuum_size, task_accuracy
     from itaml.learners.contract import Learner, Prediction
-    from itaml.learners.itaml import ITAML
-    from itaml.learners.itaml_settings import ITAMLSettings
+    from itaml.learners.methods.itaml import ITAML
+    from itaml.learners.methods.itaml_settings import ITAMLSettings
     from itaml.library.library import Library
     from itaml.memory.store import Memory
     from itaml.models.classifier import Classifier, build_classifier
@@ -31,8 +31,8 @@ _HOMES = {
     "Classifier": "itaml.models.classifier",
     "Compute": "itaml.config",
     "Dataset": "itaml.data.stream",
-    "ITAML": "itaml.learners.itaml",
-    "ITAMLSettings": "itaml.learners.itaml_settings",
+    "ITAML": "itaml.learners.methods.itaml",
+    "ITAMLSettings": "itaml.learners.methods.itaml_settings",
     "ImageSet": "itaml.data.images",
     "ItamlError": "itaml.errors",
     "Learner": "itaml.learners.contract",

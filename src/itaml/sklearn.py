@@ -21,8 +21,9 @@ from itaml.config import Compute, Seeds, build, load_preset
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
 from itaml.learners.compute import limited_threads, pick_device
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
 
 Array = npt.NDArray[Any]
@@ -152,7 +153,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"samples of shape {samples.shape[1:]}, but the model learned rows of features")
         return _tensor(samples if self._scaling is None else self._scaling(samples))
 
-    def _new_learner(self) -> ITAML:
+    def _new_learner(self) -> GradientLearner:
         values = load_preset("itaml", "best", benchmark="estimator") | PLAIN
         values |= {"backbone": self.backbone, "memory": self.memory, "epochs": self.epochs, "lr": self.lr}
         values |= {"batch_size": self.batch_size, "horizon": "open", **(self.settings or {})}
@@ -166,7 +167,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if compute.precision == "auto":
             compute = compute.model_copy(update={"precision": "fp32"})
             network = network if pick_device(compute).type == "mps" else network.double()
-        return ITAML(network, settings=settings, seeds=Seeds.of(seed), compute=compute)
+        return GradientLearner(ITAML, network, settings=settings, seeds=Seeds.of(seed), compute=compute)
 
     def _decide(self, X: Any) -> tuple[tuple[int, ...], Tensor, Tensor]:  # noqa: N803
         check_is_fitted(self)
@@ -175,9 +176,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"samples of shape {tuple(images.shape[1:])}, but the model learned {self.shape_}")
         learner = self.learner_
         with limited_threads(self.threads):
-            scores = learner.class_scores(images)
-            classes, _, chances = learner.decide(scores, torch.arange(len(images)), lambda rows: images[rows])
-        return learner.table.classes, classes, chances
+            found = learner.predict(images, torch.arange(len(images)))
+        return found.columns, found.classes, found.probabilities
 
 
 @dataclass(frozen=True)

@@ -155,17 +155,19 @@ def _check_prediction(prediction: Prediction, count: int, seen: set[ClassId]) ->
     _require(not strangers, f"classes {sorted(strangers)} were predicted, and only {sorted(seen)} were learned")
     columns = sorted(prediction.columns)
     _require(columns == sorted(seen), f"scores have columns for classes {columns}, and {sorted(seen)} were learned")
-    got, wanted = tuple(prediction.scores.shape), (count, len(columns))
+    got, wanted = tuple(prediction.probabilities.shape), (count, len(columns))
     _require(got == wanted, f"scores are of shape {got}, not {wanted}")
-    sums = prediction.scores.double().sum(1)
-    sound = bool((prediction.scores >= 0).all()) and bool(((sums - 1).abs() < 1e-4).all())
+    sums = prediction.probabilities.double().sum(1)
+    sound = bool((prediction.probabilities >= 0).all()) and bool(((sums - 1).abs() < 1e-4).all())
     _require(sound, "the scores of a sample are not probabilities that add up to 1")
 
 
 def _check_predicting_changes_nothing(learner: Learner) -> None:
     before, images = written(learner), tiny_tasks()[1][0].load()[0]
     first, second = learner.predict(images), learner.predict(images)
-    _require(same_bits(first.scores, second.scores), "predicting the same samples twice gave different scores")
+    _require(
+        same_bits(first.probabilities, second.probabilities), "predicting the same samples twice gave different scores"
+    )
     _require(same_bits(before, written(learner)), "predicting changed the learner's state")
 
 
@@ -175,7 +177,9 @@ def _check_round_trip(learner: Learner, factory: Factory) -> None:
     _require(same_bits(state, written(other)), "a learner that took over a state has another state")
     here, there = learner.predict(images), other.predict(images)
     _require(same_bits(here.classes, there.classes), "a learner that took over a state predicts other classes")
-    _require(same_bits(here.scores, there.scores), "a learner that took over a state predicts other scores")
+    _require(
+        same_bits(here.probabilities, there.probabilities), "a learner that took over a state predicts other scores"
+    )
 
 
 def _check_scoring(learner: Learner) -> None:
@@ -186,7 +190,8 @@ def _check_scoring(learner: Learner) -> None:
         scores = learner.class_scores(images)
         _require(scores.shape == (len(images), len(learner.table.classes)), "class_scores must be (n, columns)")
         task = int(learner.task_scores(scores).mean(0).argmax())
-        _require(prediction.task == task, f"predict finds task {prediction.task}, and task_scores say {task}")
+        found = None if prediction.tasks is None else sorted(set(prediction.tasks.tolist()))
+        _require(found == [task], f"predict finds task {found}, and task_scores say {task}")
         inside = learner.adapted_scores(images, scores, task)
         named = learner.table.class_tensor[learner.table.columns(task)][inside.argmax(1)]
         _require(same_bits(named, prediction.classes), "predict and adapted_scores name different classes")

@@ -84,7 +84,7 @@ def test_a_model_with_defaults_takes_the_format_that_the_probe_allows(
     assert json.loads(said.getvalue())["new"] == ["blue", "red"]
     learner = Library.open(tmp_path / "model", device="cpu")._model.learner
     assert learner is not None
-    assert learner.bf16 is bf16
+    assert learner.context.bf16 is bf16
 
 
 def test_the_model_on_disk_takes_precision_and_threads(

@@ -14,9 +14,10 @@ from itaml.config import Compute, Seeds, build
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
 from itaml.learners import LEARNERS
-from itaml.learners.base import SgdLearner
 from itaml.learners.contract import Prediction
-from itaml.learners.finetune import Finetune
+from itaml.learners.learner import GradientLearner
+from itaml.learners.method import Method
+from itaml.learners.methods.finetune import Finetune
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from itaml.testing import SHAPE, ConformanceError, check_learner
@@ -34,13 +35,15 @@ OVERRIDES: dict[str, dict[str, Any]] = {
 }
 
 
-def factory(kind: type[SgdLearner], **settings: Any) -> Callable[[], SgdLearner]:
+def factory(
+    kind: type[Method], learner: type[GradientLearner] = GradientLearner, **settings: Any
+) -> Callable[[], GradientLearner]:
     chosen = build(kind.Settings, {"memory": 60, "epochs": 3, "batch_size": 8, "lr": 0.1} | settings)
 
-    def make() -> SgdLearner:
+    def make() -> GradientLearner:
         with seeding.seeded(0, "contract"):
             model = Classifier(mlp(SHAPE, hidden=(12,)), shape=SHAPE)
-        return kind(model, settings=chosen, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+        return learner(kind, model, settings=chosen, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
 
     return make
 
@@ -56,34 +59,35 @@ def test_learner_keeps_the_contract_with_momentum_balance_and_clipping(name: str
     overrides = {key: value for key, value in OVERRIDES.get(name, {}).items() if key != "lr"}
     if name == "icarl":
         settings["lr"] = 0.2
-    check_learner(factory(LEARNERS.load(name), **settings, **overrides))
+    check_learner(factory(LEARNERS.load(name), GradientLearner, **settings, **overrides))
 
 
-class _Grows(Finetune):
-    def predict(self, continuum: Tensor) -> Prediction:
+class _Grows(GradientLearner):
+    def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         with torch.no_grad():
             self.model.head.bias.add_(1)
-        return super().predict(continuum)
+        return super().predict(images, continua)
 
 
-class _ForgetsMomentum(Finetune):
-    def load_extra_state(self, state: dict[str, Any]) -> None:
-        self._saved_optimizer = None
+class _ForgetsMomentum(GradientLearner):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.trainer._saved_optimizer = None
 
 
-class _Peeks(Finetune):
+class _Peeks(GradientLearner):
     def begin_task(self, task: Task) -> None:
         super().begin_task(task)
         task.train.pixels.read(torch.arange(len(task.train.pixels)))
 
 
-class _Accepts(Finetune):
+class _Accepts(GradientLearner):
     def check_task(self, task: Task) -> None:
         pass
 
 
 @pytest.mark.parametrize(
-    ("kind", "rule"),
+    ("learner", "rule"),
     [
         (_Grows, "predicting the same samples twice"),
         (_ForgetsMomentum, "came back changed|differs from one that was not"),
@@ -91,9 +95,9 @@ class _Accepts(Finetune):
         (_Accepts, "a refused request changed"),
     ],
 )
-def test_the_check_finds_a_broken_learner(kind: type[SgdLearner], rule: str) -> None:
+def test_the_check_finds_a_broken_learner(learner: type[GradientLearner], rule: str) -> None:
     with pytest.raises(ConformanceError, match=rule):
-        check_learner(factory(kind, momentum=0.9, lr=0.02))
+        check_learner(factory(Finetune, learner, momentum=0.9, lr=0.02))
 
 
 @pytest.mark.parametrize(

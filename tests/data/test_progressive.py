@@ -10,8 +10,9 @@ from itaml.data.images import ImageSet
 from itaml.data.progressive import shrunk, side_at
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import Classifier, build_classifier
 from itaml.models.mlp import mlp
 
@@ -53,7 +54,7 @@ def test_training_sees_small_images_first_and_whole_ones_at_the_end(tasks: str, 
     settings = ITAMLSettings.model_validate(
         {"epochs": 4, "grow_from": 0.5, "grow_until": 0.5, "grow_in": tasks, "horizon": "open", "memory": 0}
     )
-    learner = ITAML(Classifier(Watched(), shape=SHAPE), settings=settings, seeds=Seeds.of(0))
+    learner = GradientLearner(ITAML, Classifier(Watched(), shape=SHAPE), settings=settings, seeds=Seeds.of(0))
     for index, classes in enumerate(((0, 1), (2, 3))):
         labels = torch.tensor(classes).repeat(4)
         learner.learn(Task(index, classes, ImageSet.from_arrays(torch.zeros(8, *SHAPE, dtype=torch.uint8), labels)))
@@ -63,7 +64,7 @@ def test_training_sees_small_images_first_and_whole_ones_at_the_end(tasks: str, 
 def test_a_network_of_a_fixed_size_is_refused() -> None:
     settings = ITAMLSettings(grow_from=0.5, horizon="open")
     with pytest.raises(SettingsError, match="takes images of any size"):
-        ITAML(Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE), settings=settings, seeds=Seeds.of(0))
+        GradientLearner(ITAML, Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE), settings=settings, seeds=Seeds.of(0))
 
 
 def test_a_residual_network_takes_any_size() -> None:

@@ -13,7 +13,7 @@ from itaml import params
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
 from itaml.inference.adapt import adapt
-from itaml.learners.itaml import ITAML
+from itaml.learners.learner import GradientLearner
 from itaml.meta.loss import sample_losses
 from itaml.models.classifier import Classifier
 from itaml.params import Weights
@@ -118,7 +118,7 @@ def test_one_exemplar_cannot_be_judged_and_adapts_nothing() -> None:
     assert run_adapt(small_classifier(SIZES).eval(), *exemplars(1), guard=True) == {}
 
 
-def trained(stream: TaskStream, tasks: int = 2, **settings: Any) -> ITAML:
+def trained(stream: TaskStream, tasks: int = 2, **settings: Any) -> GradientLearner:
     learner = fresh_itaml(**{"epochs": 2, "adapt_steps": 3, "adapt_lr": 0.5, "adapt_guard": False} | settings)
     for index in range(tasks):
         learner.learn(stream[index])
@@ -132,31 +132,33 @@ def test_predicting_leaves_the_state_bit_identical(tiny_stream: TaskStream, task
     before: State = frozen(learner.state_dict())
     images = tiny_stream.test(1).load()[0]
     first = learner.predict(images[:5])
-    learner.predict_many(images, torch.arange(len(images)) // 4)
+    learner.predict(images, torch.arange(len(images)) // 4)
     second = learner.predict(images[:5])
     assert same_bits(frozen(learner.state_dict()), before)
     assert torch.equal(first.classes, second.classes)
-    assert torch.equal(first.scores, second.scores)
-    assert first.task == second.task
+    assert torch.equal(first.probabilities, second.probabilities)
+    assert first.tasks is not None
+    assert second.tasks is not None
+    assert torch.equal(first.tasks, second.tasks)
 
 
 def test_adapted_weights_are_cached_and_forgotten_when_the_learner_learns(tiny_stream: TaskStream) -> None:
     learner = trained(tiny_stream)
-    adapted = learner.adapted_weights(0)
+    adapted = learner.predictor.adapted_weights(0)
     assert adapted
-    assert learner.adapted_weights(0) is adapted
+    assert learner.predictor.adapted_weights(0) is adapted
     learner.learn(tiny_stream[2])
-    again = learner.adapted_weights(0)
+    again = learner.predictor.adapted_weights(0)
     assert again is not adapted
     assert again["head.weight"].shape[0] == 6
 
 
 def test_calibration_is_forgotten_when_the_learner_learns(tiny_stream: TaskStream) -> None:
     learner = trained(tiny_stream, task_score="calibrated")
-    calibration = learner.calibration()
-    assert learner.calibration() is calibration
+    calibration = learner.predictor.calibration()
+    assert learner.predictor.calibration() is calibration
     learner.learn(tiny_stream[2])
-    assert len(learner.calibration().gain) == 3
+    assert len(learner.predictor.calibration().gain) == 3
 
 
 def test_adapted_scores_are_those_of_the_adapted_model(tiny_stream: TaskStream) -> None:
@@ -168,7 +170,7 @@ def test_adapted_scores_are_those_of_the_adapted_model(tiny_stream: TaskStream) 
     copy.head.reset(learner.table)
     before = params.snapshot(learner.model)
     copy.normalize.load_state_dict(learner.model.normalize.state_dict())
-    params.restore(copy, learner.adapted_weights(0))
+    params.restore(copy, learner.predictor.adapted_weights(0))
     with torch.no_grad():
         expected = copy.eval()(images)[:, :2]
     params.restore(learner.model, before)
@@ -197,9 +199,10 @@ def test_a_wrong_task_is_never_left_for_a_class_outside_it(tiny_stream: TaskStre
     for task in range(3):
         images = tiny_stream.test(task).load()[0]
         prediction = learner.predict(images)
-        assert prediction.task is not None
-        assert set(prediction.classes.tolist()) <= set(tiny_stream.splits[prediction.task])
-        assert prediction.scores.sum(1).tolist() == pytest.approx([1] * len(images), abs=1e-5)
+        assert prediction.tasks is not None
+        assert len(found := set(prediction.tasks.tolist())) == 1
+        assert set(prediction.classes.tolist()) <= set(tiny_stream.splits[found.pop()])
+        assert prediction.probabilities.sum(1).tolist() == pytest.approx([1] * len(images), abs=1e-5)
 
 
 def test_predictions_by_hand_through_a_linear_learner() -> None:
@@ -214,10 +217,11 @@ def test_predictions_by_hand_through_a_linear_learner() -> None:
     images[1, :5] = torch.tensor([0.0, 1.0, 0.0, 3.0, 2.0])  # 1 and 3
     images = images.reshape(2, *SHAPE)
     alone = [learner.predict(image[None]) for image in images]
-    assert [prediction.task for prediction in alone] == [0, 1]
+    assert [prediction.tasks.tolist() for prediction in alone if prediction.tasks is not None] == [[0], [1]]
     assert [prediction.classes.tolist() for prediction in alone] == [[0], [3]]
     together = learner.predict(images)  # means 3 and 3.5: task 1, so the first sample is class 2 now
-    assert together.task == 1
+    assert together.tasks is not None
+    assert together.tasks.tolist() == [1, 1]
     assert together.classes.tolist() == [2, 3]
     assert together.columns == (0, 1, 2, 3, 4)
     assert [best for best, _ in (row[0] for row in together.top(2))] == [2, 3]

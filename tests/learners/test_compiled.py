@@ -15,10 +15,11 @@ from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
 from itaml.learners.compiled import MOST_SHAPES, allow_shapes
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
-from itaml.learners.reptile import Reptile
-from itaml.learners.rtf import RtF
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.learners.methods.reptile import Reptile
+from itaml.learners.methods.rtf import RtF
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from itaml.run.experiment import CONFIG, run_experiment
@@ -28,11 +29,11 @@ from support import SHAPE
 COMPILE = Compute(device="cpu", precision="fp32", compile=True)
 
 
-def learner_of(compute: Compute, **settings: Any) -> ITAML:
+def learner_of(compute: Compute, **settings: Any) -> GradientLearner:
     torch.manual_seed(0)
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
     options = ITAMLSettings(epochs=1, batch_size=8, memory=12, horizon=3, **settings)
-    return ITAML(model, settings=options, seeds=Seeds.of(0), compute=compute)
+    return GradientLearner(ITAML, model, settings=options, seeds=Seeds.of(0), compute=compute)
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_the_state_knows_nothing_of_it(translated: list[int], tiny_stream: TaskS
 
 @pytest.mark.parametrize("settings", [{"engine": "loop"}, {"inner_steps": 2}, {"update": "released"}])
 def test_other_engines_refuse_it(settings: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="compile is for methods that train by one pass"):
+    with pytest.raises(SettingsError, match="compile needs engine=fused"):
         learner_of(COMPILE, **settings)
 
 
@@ -82,7 +83,7 @@ def test_other_engines_refuse_it(settings: dict[str, Any]) -> None:
 def test_methods_of_other_kinds_refuse_it(kind: Any) -> None:
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
     with pytest.raises(SettingsError, match="leave it out"):
-        kind(model, settings=kind.Settings(), seeds=Seeds.of(0), compute=COMPILE)
+        GradientLearner(kind, model, settings=kind.Settings(), seeds=Seeds.of(0), compute=COMPILE)
 
 
 def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ from itaml.learners.compute import (
     pick_device,
     use_bf16,
 )
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
 from support import Force, synthetic_stream
 
@@ -98,8 +99,9 @@ def test_bf16_that_survives_the_probe_is_used_when_asked_for_even_if_slow(
 def test_bf16_that_crashes_the_probe_is_one_clear_error(forced: Force, backbone: str) -> None:
     forced("crashed")
     model = build_classifier(backbone, shape=SHAPE, seed=0)
+    compute = Compute(device="cpu", precision="bf16")
     with pytest.raises(SettingsError) as error:
-        ITAML(model, settings=ITAMLSettings(), seeds=Seeds.of(0), compute=Compute(device="cpu", precision="bf16"))
+        GradientLearner(ITAML, model, settings=ITAMLSettings(horizon=3), seeds=Seeds.of(0), compute=compute)
     assert str(error.value) == (
         "precision bf16 does not work on this machine: the trial was ended by SIGILL; use precision fp32 or auto"
     )
@@ -144,7 +146,8 @@ def test_training_in_bf16_keeps_weights_and_scores_in_fp32() -> None:
     moved = []
     for precision in ("fp32", "bf16"):
         settings = ITAMLSettings(epochs=1, batch_size=16, memory=8, lr=0.01, horizon="open")
-        learner = ITAML(
+        learner = GradientLearner(
+            ITAML,
             build_classifier("resnet18-small", shape=SHAPE, seed=0),
             settings=settings,
             seeds=Seeds.of(0),

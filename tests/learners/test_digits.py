@@ -68,7 +68,7 @@ def test_rwalk_needs_its_exemplars(digits: TaskStream) -> None:
 
 def test_bic_with_too_little_room_for_validation_is_refused_before_training(digits: TaskStream) -> None:
     config = resolve("digits", method="bic", overrides={"memory": 50})
-    with pytest.raises(SettingsError, match="50 pictures, of which a part has 5, is smaller than the 10 classes"):
+    with pytest.raises(SettingsError, match="50 images, of which a part has 5, is smaller than the 10 classes"):
         make_learner(config, digits)
 
 

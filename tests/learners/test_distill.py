@@ -15,12 +15,13 @@ from scipy.optimize import minimize
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.events import EpochDone
-from itaml.learners.bic import PULL, BiC, BiCSettings, fit_bias
-from itaml.learners.distill import distillation
-from itaml.learners.icarl import ICaRL, ICaRLSettings
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
-from itaml.learners.lwf import LwF, LwFSettings
+from itaml.learners.components.teacher import distillation
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.bic import PULL, BiC, BiCSettings, fit_bias
+from itaml.learners.methods.icarl import ICaRL, ICaRLSettings
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.learners.methods.lwf import LwF, LwFSettings
 from itaml.memory.select import herding_order
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
@@ -30,7 +31,9 @@ from support import SHAPE
 def learner_of(kind: Any, settings: Any) -> Any:
     torch.manual_seed(0)
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
-    return kind(model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+    return GradientLearner(
+        kind, model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32")
+    )
 
 
 def test_distillation_worked_by_hand() -> None:
@@ -56,15 +59,15 @@ def test_lwf_loss_worked_by_hand(tiny_stream: TaskStream) -> None:
     """Logits made constant: the loss is L_new + lambda_o * L_old of those numbers."""
     learner = learner_of(LwF, LwFSettings(epochs=1, strength=3.0, temperature=2.0))
     teach_constants(learner, tiny_stream)
-    batch = learner.make_batch(*tiny_stream[1].train.load())
-    assert learner.loss(batch).item() == pytest.approx(math.log(4) + 3 * math.log(2), rel=1e-6)
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())
+    assert learner.method.loss(batch).item() == pytest.approx(math.log(4) + 3 * math.log(2), rel=1e-6)
 
 
 def test_itaml_adds_the_distillation_of_the_whole_batch_to_the_mean_over_tasks(tiny_stream: TaskStream) -> None:
     learner = learner_of(ITAML, ITAMLSettings(epochs=1, distill=3.0, temperature=2.0, horizon="open", memory=20))
     teach_constants(learner, tiny_stream)
-    batch = learner.make_batch(*tiny_stream[1].train.load())  # of the second of two tasks alone
-    loss = learner.step(batch, learner.optimizer())
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())  # of the second of two tasks alone
+    loss = learner.method.step(batch, learner.trainer.optimizer())
     assert loss.item() == pytest.approx(math.log(4) / 2 + 3 * math.log(2), rel=1e-6)
 
 
@@ -72,7 +75,7 @@ def test_itaml_keeps_no_teacher_without_distillation(tiny_stream: TaskStream) ->
     learner = learner_of(ITAML, ITAMLSettings(epochs=1, horizon="open", memory=20))
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    assert learner.teacher is None
+    assert not learner.recipe.teacher
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -95,8 +98,11 @@ def test_itaml_with_distillation_goes_on_to_the_same_bits(tiny_stream: TaskStrea
 def test_a_task_without_a_teacher_is_plain_training(tiny_stream: TaskStream) -> None:
     learner = learner_of(LwF, LwFSettings(epochs=1))
     learner.begin_task(tiny_stream[0])
-    batch = learner.make_batch(*tiny_stream[0].train.load())
-    assert learner.loss(batch).item() == F.cross_entropy(learner.forward(batch.images), batch.targets).item()
+    batch = learner.context.make_batch(*tiny_stream[0].train.load())
+    assert (
+        learner.method.loss(batch).item()
+        == F.cross_entropy(learner.context.forward(batch.images), batch.targets).item()
+    )
 
 
 def test_the_teacher_is_the_model_before_the_task_to_the_bit(tiny_stream: TaskStream) -> None:
@@ -104,9 +110,9 @@ def test_the_teacher_is_the_model_before_the_task_to_the_bit(tiny_stream: TaskSt
     learner.learn(tiny_stream[0])
     before = {name: value.clone() for name, value in learner.model.state_dict().items()}
     learner.begin_task(tiny_stream[1])
-    batch = learner.make_batch(*tiny_stream[1].train.load())
-    learner.step(batch, torch.optim.SGD(learner.model.parameters(), lr=0.5))
-    kept = learner.teacher.model.state_dict()
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())
+    learner.method.step(batch, torch.optim.SGD(learner.model.parameters(), lr=0.5))
+    kept = learner.recipe.teacher.model.state_dict()
     assert all(torch.equal(kept[name], before[name]) for name in before)
     assert not torch.equal(learner.model.state_dict()["backbone.1.weight"], before["backbone.1.weight"])
 
@@ -128,15 +134,18 @@ def test_icarl_loss_takes_old_columns_from_the_teacher(tiny_stream: TaskStream) 
     learner = learner_of(ICaRL, ICaRLSettings(epochs=1, memory=20))
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    batch = learner.make_batch(*tiny_stream[1].train.load())
-    g, q = learner.forward(batch.images).sigmoid().detach(), learner.taught(batch.images).sigmoid()
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())
+    g, q = (
+        learner.context.forward(batch.images).sigmoid().detach(),
+        learner.recipe.teacher.logits(batch.images).sigmoid(),
+    )
     total = 0.0
     for row, target in enumerate(batch.targets.tolist()):
         for column in range(4):
             truth = float(q[row, column]) if column < 2 else float(column == target)
             share = float(g[row, column])
             total -= truth * math.log(share) + (1 - truth) * math.log(1 - share)
-    assert learner.loss(batch).item() == pytest.approx(total / g.numel(), rel=1e-5)
+    assert learner.method.loss(batch).item() == pytest.approx(total / g.numel(), rel=1e-5)
 
 
 def test_icarl_names_the_nearest_mean_of_exemplars(tiny_stream: TaskStream) -> None:
@@ -145,10 +154,10 @@ def test_icarl_names_the_nearest_mean_of_exemplars(tiny_stream: TaskStream) -> N
         learner.learn(task)
     images = torch.cat([tiny_stream.test(task).load()[0] for task in range(3)])
     nearest = []
-    for feature in F.normalize(learner.features(images), dim=1):
+    for feature in F.normalize(learner.predictor.features(images), dim=1):
         distances = {}
         for class_id in learner.memory.classes:
-            exemplars = F.normalize(learner.features(learner.memory.exemplars([class_id]).load()[0]), dim=1)
+            exemplars = F.normalize(learner.predictor.features(learner.memory.exemplars([class_id]).load()[0]), dim=1)
             mean = exemplars.mean(0) / exemplars.mean(0).norm()
             distances[class_id] = float((feature - mean).norm())
         nearest.append(min(distances, key=lambda name: distances[name]))
@@ -181,25 +190,25 @@ def test_bic_corrects_the_columns_of_the_task_alone(tiny_stream: TaskStream) -> 
     learner = learner_of(BiC, BiCSettings(epochs=1, memory=40))
     for task in tiny_stream[:2]:
         learner.learn(task)
-    alpha, beta = learner.bias[1]
-    assert learner.bias[0] == (1.0, 0.0)
+    alpha, beta = learner.method.bias[1]
+    assert learner.method.bias[0] == [1.0, 0.0]
     logits = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
     expected = torch.tensor([[1.0, 2.0, 3 * alpha + beta, 4 * alpha + beta]])
-    torch.testing.assert_close(learner.corrected(logits), expected)
+    torch.testing.assert_close(learner.method.corrected(logits), expected)
 
 
 def test_bic_never_trains_on_validation_pictures_and_keeps_the_budget(tiny_stream: TaskStream) -> None:
     learner = learner_of(BiC, BiCSettings(epochs=1, memory=40, held_share=0.25))
     for task in tiny_stream:
         learner.learn(task)
-        trained, held = learner._divide(task)
+        trained, held = learner.method._divide(task)
         assert set(trained.rows.tolist()).isdisjoint(held.rows.tolist())
         assert len(trained) + len(held) == len(task.train)
         kept = {bytes(picture.numpy().tobytes()) for picture in learner.memory.exemplars().load()[0]}
-        validating = {bytes(picture.numpy().tobytes()) for picture in learner.held.exemplars().load()[0]}
+        validating = {bytes(picture.numpy().tobytes()) for picture in learner.method.held.exemplars().load()[0]}
         assert kept.isdisjoint(validating)
-        assert len(learner.memory) + len(learner.held) <= 40
-    counts = [learner.held.count(c) for c in learner.table.classes]
+        assert len(learner.memory) + len(learner.method.held) <= 40
+    counts = [learner.method.held.count(c) for c in learner.table.classes]
     assert max(counts) - min(counts) <= 1, "validation is balanced"
 
 
@@ -222,6 +231,6 @@ def test_a_teacher_asked_once_averages_the_mirror_image_where_training_flips(tin
     learner.begin_task(tiny_stream[1])
     images = tiny_stream[1].train
     pixels = images.load()[0]
-    plain, mirrored = learner.taught(pixels), learner.taught(pixels.flip(3))
-    torch.testing.assert_close(learner.taught_all(images, mirrored=False), plain)
-    torch.testing.assert_close(learner.taught_all(images, mirrored=True), (plain + mirrored) / 2)
+    plain, mirrored = learner.recipe.teacher.logits(pixels), learner.recipe.teacher.logits(pixels.flip(3))
+    torch.testing.assert_close(learner.recipe.teacher.all_logits(images, flip=False), plain)
+    torch.testing.assert_close(learner.recipe.teacher.all_logits(images, flip=True), (plain + mirrored) / 2)

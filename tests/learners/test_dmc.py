@@ -13,18 +13,19 @@ from itaml.data.auxiliary import draw_strokes, open_auxiliary, read_auxiliary
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError, SettingsError, UnknownNameError
 from itaml.learners.batch import Progress
-from itaml.learners.dmc import DMC, DMCSettings, double_targets
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.dmc import DMC, DMCSettings, double_targets
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from support import SHAPE
 
 
-def learner_of(**settings: Any) -> DMC:
+def learner_of(**settings: Any) -> Any:
     chosen: dict[str, Any] = {"epochs": 4, "batch_size": 8, "lr": 0.01, "optimizer": "adam", "auxiliary_images": 50}
     torch.manual_seed(0)
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
     compute = Compute(device="cpu", precision="fp32")
-    return DMC(model, settings=DMCSettings(**chosen | settings), seeds=Seeds.of(0), compute=compute)
+    return GradientLearner(DMC, model, settings=DMCSettings(**chosen | settings), seeds=Seeds.of(0), compute=compute)
 
 
 def test_double_distillation_targets_worked_by_hand() -> None:
@@ -38,12 +39,12 @@ def test_the_loss_of_consolidation_worked_by_hand(tiny_stream: TaskStream) -> No
     learner.begin_task(tiny_stream[0])
     constant(learner.model, [4.0, 2.0])  # centred: 1, -1
     learner.begin_task(tiny_stream[1])
-    assert learner.expert is not None
-    constant(learner.expert.model, [0.0, 6.0])  # centred: -3, 3
+    assert learner.method.expert
+    constant(learner.method.expert.model, [0.0, 6.0])  # centred: -3, 3
     constant(learner.model, [0.0, 0.0, 0.0, 1.0])
-    learner.expert.model.eval()
-    batch = learner.make_batch(*tiny_stream[1].train.load())
-    assert learner.loss(batch).item() == pytest.approx((1 + 1 + 9 + 4) / 4)
+    learner.method.expert.model.eval()
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())
+    assert learner.method.loss(batch).item() == pytest.approx((1 + 1 + 9 + 4) / 4)
 
 
 def constant(model: Classifier, values: list[float]) -> None:
@@ -56,14 +57,14 @@ def test_the_stages_train_one_network_each(tiny_stream: TaskStream) -> None:
     learner = learner_of(expert_share=0.5)
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    assert learner.expert is not None
-    assert learner.teacher is not None
-    optimizer, batch = learner.optimizer(), learner.make_batch(*tiny_stream[1].train.load())
-    networks = {"student": learner.model, "expert": learner.expert.model, "old": learner.teacher.model}
+    assert learner.method.expert
+    assert learner.recipe.teacher
+    optimizer, batch = learner.trainer.optimizer(), learner.context.make_batch(*tiny_stream[1].train.load())
+    networks = {"student": learner.model, "expert": learner.method.expert.model, "old": learner.recipe.teacher.model}
     for epoch, moving in [(0, "expert"), (1, "expert"), (2, "student"), (3, "student")]:
         before = {name: [p.clone() for p in network.parameters()] for name, network in networks.items()}
-        learner.progress = Progress(1, epoch)
-        learner.step(batch, optimizer)
+        learner.context.progress = Progress(1, epoch)
+        learner.method.step(batch, optimizer)
         for name, network in networks.items():
             still = all(torch.equal(a, b) for a, b in zip(before[name], network.parameters(), strict=True))
             assert still == (name != moving), (epoch, name)
@@ -74,12 +75,12 @@ def test_consolidation_never_looks_at_the_task(tiny_stream: TaskStream) -> None:
     learner = learner_of()
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    assert learner.expert is not None
-    learner.expert.model.eval()
+    assert learner.method.expert
+    learner.method.expert.model.eval()
     losses = []
     for images in (tiny_stream[1].train.load()[0], torch.zeros(20, *SHAPE, dtype=torch.uint8)):
         torch.manual_seed(3)
-        losses.append(learner.loss(learner.make_batch(images, tiny_stream[1].train.labels)).item())
+        losses.append(learner.method.loss(learner.context.make_batch(images, tiny_stream[1].train.labels)).item())
     assert losses[0] == losses[1]
     assert len(learner.memory) == 0
 
@@ -91,9 +92,9 @@ def test_the_student_starts_afresh_or_from_the_old_network(tiny_stream: TaskStre
         before = learner.model.state_dict()["backbone.1.weight"].clone()
         learner.begin_task(tiny_stream[1])
         assert torch.equal(learner.model.state_dict()["backbone.1.weight"], before) == same
-        assert learner.expert is not None
-        assert not torch.equal(learner.expert.model.state_dict()["backbone.1.weight"], before)
-        assert learner.expert.model.table.tasks == (tiny_stream[1].classes,)
+        assert learner.method.expert
+        assert not torch.equal(learner.method.expert.model.state_dict()["backbone.1.weight"], before)
+        assert learner.method.expert.model.table.tasks == (tiny_stream[1].classes,)
 
 
 def test_strokes_are_strokes_and_neither_noise_nor_blank() -> None:

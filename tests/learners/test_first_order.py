@@ -11,12 +11,12 @@ from torch import Tensor
 from itaml import params
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
-from itaml.learners.base import SgdLearner
 from itaml.learners.batch import Batch
-from itaml.learners.first_order import FirstOrderSettings, cut
-from itaml.learners.fomaml import FOMAML
-from itaml.learners.replay import Replay
-from itaml.learners.reptile import Reptile
+from itaml.learners.components.first_order import FirstOrderSettings, cut
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.fomaml import FOMAML
+from itaml.learners.methods.replay import Replay
+from itaml.learners.methods.reptile import Reptile
 from itaml.learners.settings import MemorySettings
 from itaml.meta.first_order import path_gradients, total
 from itaml.meta.inner import MicroBatch
@@ -30,7 +30,7 @@ CPU = Compute(device="cpu", precision="fp32")
 
 def learner_of(kind: Any, **settings: Any) -> Any:
     chosen = FirstOrderSettings(**{"loss": "ce", "negatives": "seen", "inner_lr": 0.3, "lr": 0.2} | settings)
-    return kind(small_classifier(SIZES), settings=chosen, seeds=Seeds.of(0), compute=CPU)
+    return GradientLearner(kind, small_classifier(SIZES), settings=chosen, seeds=Seeds.of(0), compute=CPU)
 
 
 def batch_of(counts: tuple[int, ...] = COUNTS) -> Batch:
@@ -38,9 +38,9 @@ def batch_of(counts: tuple[int, ...] = COUNTS) -> Batch:
     return Batch(images, targets, small_classifier(SIZES).table.task_of_column[targets])
 
 
-def stepped(learner: SgdLearner, batch: Batch, *, lr: float = 0.2) -> Weights:
+def stepped(learner: GradientLearner, batch: Batch, *, lr: float = 0.2) -> Weights:
     """Return the weights after one outer step of plain SGD."""
-    learner.step(batch, torch.optim.SGD(learner.model.parameters(), lr=lr))
+    learner.method.step(batch, torch.optim.SGD(learner.model.parameters(), lr=lr))
     return params.snapshot(learner.model)
 
 
@@ -126,7 +126,9 @@ def test_fomaml_steps_along_the_gradient_of_the_part_held_back() -> None:
 
 def joint_step(batch: Batch, **settings: Any) -> Weights:
     chosen = MemorySettings(**{"loss": "ce", "negatives": "seen"} | settings)
-    return stepped(Replay(small_classifier(SIZES), settings=chosen, seeds=Seeds.of(0), compute=CPU), batch)
+    return stepped(
+        GradientLearner(Replay, small_classifier(SIZES), settings=chosen, seeds=Seeds.of(0), compute=CPU), batch
+    )
 
 
 @pytest.mark.parametrize(("loss", "negatives"), [("ce", "seen"), ("bce", "own")])
@@ -148,7 +150,7 @@ def test_reptile_learns_a_whole_task_as_joint_training_does_with_one_inner_step(
     for kind, settings in ((Reptile, FirstOrderSettings), (Replay, MemorySettings)):
         torch.manual_seed(0)
         chosen = settings(epochs=2, batch_size=8, lr=0.1, momentum=0.9, memory=20)
-        learner = kind(small_classifier(()), settings=chosen, seeds=Seeds.of(0), compute=CPU)
+        learner = GradientLearner(kind, small_classifier(()), settings=chosen, seeds=Seeds.of(0), compute=CPU)
         for task in tiny_stream:
             learner.learn(task)
         weights.append(params.snapshot(learner.model))
@@ -167,7 +169,7 @@ def test_all_three_settings_of_figure_5_differ(kind: Any) -> None:
     """Adaptation changes the scores inside a task, and nothing of the generic model."""
     stream = synthetic_stream(noise=130)
     learner = learner_of(kind, epochs=2, memory=40, adapt_steps=5, adapt_lr=0.3, adapt_guard=False)
-    learner = kind(small_classifier(()), settings=learner.settings, seeds=Seeds.of(0), compute=CPU)
+    learner = GradientLearner(kind, small_classifier(()), settings=learner.settings, seeds=Seeds.of(0), compute=CPU)
     for task in stream:
         learner.learn(task)
     images = stream.test(0).load()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
-from itaml.learners.gem import GEM, GEMSettings, project
+from itaml.learners.batch import Batch
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.gem import GEM, GEMSettings, project
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from support import SHAPE
@@ -70,16 +73,25 @@ def test_steps_do_not_raise_the_loss_of_a_memory(tiny_stream: TaskStream) -> Non
     torch.manual_seed(0)
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
     settings = GEMSettings(memory=12, epochs=4, batch_size=5, lr=1e-3, margin=0.0)
-    learner = GEM(model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+    learner = GradientLearner(
+        GEM, model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32")
+    )
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    assert len(learner.training_set(tiny_stream[1])) == len(tiny_stream[1].train), "memories are no training data"
-    memory = learner._memories[0]
+    method = learner.method
+    assert isinstance(method, GEM)
+    assert not method.traits.rehearses, "memories are no training data"
+    kept = method._memories()[0]
+    memory = Batch(kept.images, kept.targets, kept.tasks)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batch = learner.make_batch(*tiny_stream[1].train.load())
-    losses = [learner.loss(memory).item()]
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())
+    losses = [loss_of(learner, memory)]
     for _ in range(20):
-        learner.step(batch, optimizer)
-        losses.append(learner.loss(memory).item())
+        learner.method.step(dataclasses.replace(batch), optimizer)
+        losses.append(loss_of(learner, memory))
     assert max(after - before for before, after in itertools.pairwise(losses)) < 1e-4
-    assert learner.loss(batch).item() < 10
+    assert loss_of(learner, batch) < 10
+
+
+def loss_of(learner: GradientLearner, batch: Batch) -> float:
+    return learner.method.loss(dataclasses.replace(batch, logits=None)).item()

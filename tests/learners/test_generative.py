@@ -13,8 +13,9 @@ from torch.distributions import Bernoulli, Normal, kl_divergence
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
-from itaml.learners.dgr import DGR, DGRSettings
-from itaml.learners.rtf import RtF, RtFSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.dgr import DGR, DGRSettings
+from itaml.learners.methods.rtf import RtF, RtFSettings
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from itaml.models.vae import VAE, brightness, kl_to_standard_normal
@@ -26,7 +27,7 @@ def learner_of(kind: Any, **settings: Any) -> Any:
     torch.manual_seed(0)
     model = Classifier(mlp(SHAPE, hidden=(8,)), shape=SHAPE)
     compute = Compute(device="cpu", precision="fp32")
-    return kind(model, settings=kind.Settings(**chosen | settings), seeds=Seeds.of(0), compute=compute)
+    return GradientLearner(kind, model, settings=kind.Settings(**chosen | settings), seeds=Seeds.of(0), compute=compute)
 
 
 def test_kl_is_that_of_torch_distributions() -> None:
@@ -89,17 +90,17 @@ def test_eq_1_worked_by_hand(kind: Any, tiny_stream: TaskStream) -> None:
     constant_logits(learner, [2 * math.log(3), 0.0, -100.0, -100.0])  # at T = 2: 3/4, 1/4, 0, 0
     learner.begin_task(tiny_stream[2])
     constant_logits(learner, [0.0] * 6)
-    batch = learner.make_batch(*tiny_stream[2].train.load())
+    batch = learner.context.make_batch(*tiny_stream[2].train.load())
     generative: list[float] = []
-    original = learner.generator.losses
+    original = learner.method.replayer.generator.losses
 
     def watched(*arguments: Any) -> torch.Tensor:
         losses: torch.Tensor = original(*arguments)
         generative.append(float(losses.detach().mean()))
         return losses
 
-    learner.generator.losses = watched
-    found = learner.loss(batch).item()
+    learner.method.replayer.generator.losses = watched
+    found = learner.method.loss(batch).item()
     factor = 4 if kind is RtF else 1  # T squared; uniform answers cost log 6 with any labels
     new, replayed = math.log(6) + generative[0], factor * math.log(6) + generative[1]
     assert found == pytest.approx(new / 3 + 2 * replayed / 3, rel=1e-5)
@@ -115,8 +116,8 @@ def test_hard_and_soft_labels_of_replayed_pictures(tiny_stream: TaskStream) -> N
         constant_logits(learner, [2 * math.log(3), 0.0])
         learner.begin_task(tiny_stream[1])
         constant_logits(learner, answers)
-        learner.generator.losses = lambda images: torch.zeros(len(images))
-        losses[labels] = learner.replay_loss(learner.former.sample(5)).item()
+        learner.method.replayer.generator.losses = lambda images: torch.zeros(len(images))
+        losses[labels] = learner.method._replay_loss(learner.method.replayer.former.sample(5)).item()
     softened = F.log_softmax(torch.tensor(answers) / 2, dim=0)
     assert losses["hard"] == pytest.approx(math.log(2), rel=1e-6)
     by_hand = -4 * float(0.75 * softened[0] + 0.25 * softened[1])  # 4 is T squared
@@ -126,19 +127,19 @@ def test_hard_and_soft_labels_of_replayed_pictures(tiny_stream: TaskStream) -> N
 def test_solver_and_generator_of_dgr_do_not_move_each_other(tiny_stream: TaskStream) -> None:
     learner = learner_of(DGR)
     learner.begin_task(tiny_stream[0])
-    batch = learner.make_batch(*tiny_stream[0].train.load())
+    batch = learner.context.make_batch(*tiny_stream[0].train.load())
     alone = torch.autograd.grad(
-        learner.sample_losses(learner.forward(batch.images), batch).mean(), learner.model.parameters()
+        F.cross_entropy(learner.context.forward(batch.images), batch.targets), learner.model.parameters()
     )
-    both = torch.autograd.grad(learner.loss(batch), learner.model.parameters())
+    both = torch.autograd.grad(learner.method.loss(batch), learner.model.parameters())
     assert all(torch.equal(left, right) for left, right in zip(alone, both, strict=True))
 
 
 def test_the_backbone_of_rtf_learns_to_reconstruct(tiny_stream: TaskStream) -> None:
     learner = learner_of(RtF)
     learner.begin_task(tiny_stream[0])
-    batch = learner.make_batch(*tiny_stream[0].train.load())
-    generative = learner._both(batch.images)[1]
+    batch = learner.context.make_batch(*tiny_stream[0].train.load())
+    generative = learner.method._both(batch.images)[1]
     slopes = torch.autograd.grad(generative, list(learner.model.backbone.parameters()))
     assert all(float(slope.abs().max()) > 0 for slope in slopes)
 
@@ -147,14 +148,16 @@ def test_the_backbone_of_rtf_learns_to_reconstruct(tiny_stream: TaskStream) -> N
 def test_the_former_self_stays_as_it_was_to_the_bit(kind: Any, tiny_stream: TaskStream) -> None:
     learner = learner_of(kind)
     learner.learn(tiny_stream[0])
-    before = {name: value.clone() for name, value in learner.generator.state_dict().items()}
+    before = {name: value.clone() for name, value in learner.method.replayer.generator.state_dict().items()}
     learner.begin_task(tiny_stream[1])
-    batch = learner.make_batch(*tiny_stream[1].train.load())
-    learner.step(batch, learner.optimizer())
-    assert all(torch.equal(value, before[name]) for name, value in learner.former.state_dict().items())
-    assert any(not torch.equal(value, before[name]) for name, value in learner.generator.state_dict().items())
-    learner.end_task(tiny_stream[1])
-    assert learner.former is None
+    batch = learner.context.make_batch(*tiny_stream[1].train.load())
+    learner.method.step(batch, learner.trainer.optimizer())
+    assert all(torch.equal(value, before[name]) for name, value in learner.method.replayer.former.state_dict().items())
+    assert any(
+        not torch.equal(value, before[name]) for name, value in learner.method.replayer.generator.state_dict().items()
+    )
+    learner.method.end_task(tiny_stream[1])
+    assert learner.method.replayer.former is None
     assert len(learner.memory) == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -12,14 +13,15 @@ from itaml import params
 from itaml.config import Compute, Seeds
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task, TaskStream
-from itaml.learners.base import SgdLearner
 from itaml.learners.batch import Batch
-from itaml.learners.ewc import EWC, EWCSettings
-from itaml.learners.importance import Anchor, fisher, grown
-from itaml.learners.mas import MAS, MASSettings, sensitivity
-from itaml.learners.online_ewc import OnlineEWC, OnlineEWCSettings
-from itaml.learners.rwalk import RWalk, RWalkSettings, unit
-from itaml.learners.si import SI, SISettings, path_importance
+from itaml.learners.components.importance import Anchor, fisher, grown
+from itaml.learners.learner import GradientLearner
+from itaml.learners.method import Method
+from itaml.learners.methods.ewc import EWC, EWCSettings
+from itaml.learners.methods.mas import MAS, MASSettings, sensitivity
+from itaml.learners.methods.online_ewc import OnlineEWC, OnlineEWCSettings
+from itaml.learners.methods.rwalk import RWalk, RWalkSettings, unit
+from itaml.learners.methods.si import SI, SISettings, path_importance
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from support import SHAPE, small_classifier
@@ -34,7 +36,9 @@ def linear(columns: int) -> Classifier:
 
 def learner_of(kind: Any, settings: Any) -> Any:
     torch.manual_seed(0)
-    return kind(Classifier(mlp(SHAPE, hidden=(6,)), shape=SHAPE), settings=settings, seeds=Seeds.of(0), compute=CPU)
+    return GradientLearner(
+        kind, Classifier(mlp(SHAPE, hidden=(6,)), shape=SHAPE), settings=settings, seeds=Seeds.of(0), compute=CPU
+    )
 
 
 def samples(count: int) -> Tensor:
@@ -127,12 +131,12 @@ def quadratic_walk(learner: Any, task: Task, *, steps: int) -> tuple[params.Weig
     """Take plain gradient steps and return the weights before and after."""
     learner.begin_task(task)
     learner.model.double()
-    learner.path = {name: value.double() for name, value in getattr(learner, "path", {}).items()}
-    start = learner.start = params.snapshot(learner.model)
+    learner.method.path = {name: value.double() for name, value in getattr(learner.method, "path", {}).items()}
+    start = learner.method.start = params.snapshot(learner.model)
     optimizer = torch.optim.SGD(learner.model.parameters(), lr=1e-4)
-    batch = learner.make_batch(*task.train.load())
+    batch = learner.context.make_batch(*task.train.load())
     for _ in range(steps):
-        learner.step(batch, optimizer)
+        learner.method.step(dataclasses.replace(batch, logits=None), optimizer)
     return start, params.snapshot(learner.model)
 
 
@@ -140,14 +144,14 @@ def test_si_importance_on_a_quadratic(tiny_stream: TaskStream) -> None:
     # With small steps the path integral is the fall of the loss, weight by weight: a (start^2 - end^2) / 2.
     learner = learner_of(_QuadraticSI, SISettings(damping=0.5))
     start, end = quadratic_walk(learner, tiny_stream[0], steps=400)
-    for name, path in learner.path.items():
+    for name, path in learner.method.path.items():
         fall = 3.0 * (start[name].square() - end[name].square()) / 2
         torch.testing.assert_close(path, fall, rtol=1e-3, atol=1e-9)
-    total = sum(float(path.sum()) for path in learner.path.values())
+    total = sum(float(path.sum()) for path in learner.method.path.values())
     assert total == pytest.approx(sum(1.5 * float((start[k] ** 2 - end[k] ** 2).sum()) for k in start), rel=1e-3)
-    omega = path_importance(learner.path, params.subtract(end, start), damping=0.5)["backbone.1.weight"]
+    omega = path_importance(learner.method.path, params.subtract(end, start), damping=0.5)["backbone.1.weight"]
     moved = (end["backbone.1.weight"] - start["backbone.1.weight"]).square()
-    torch.testing.assert_close(omega, learner.path["backbone.1.weight"] / (moved + 0.5))
+    torch.testing.assert_close(omega, learner.method.path["backbone.1.weight"] / (moved + 0.5))
 
 
 def test_si_ignores_weights_that_moved_against_the_loss() -> None:
@@ -162,9 +166,9 @@ def test_rwalk_fisher_is_the_moving_average_of_squared_slopes(tiny_stream: TaskS
     first = start[name]
     second = first * (1 - 3e-4)  # one step of SGD on the quadratic
     expected = 0.75 * 0.25 * (3 * first).square() + 0.25 * (3 * second).square()
-    torch.testing.assert_close(learner.walk["fisher"][name], expected)
+    torch.testing.assert_close(learner.method.walk["fisher"][name], expected)
     torch.testing.assert_close(
-        learner.walk["fall"][name], 1.5 * (first.square() - end[name].square()), rtol=1e-3, atol=1e-9
+        learner.method.walk["fall"][name], 1.5 * (first.square() - end[name].square()), rtol=1e-3, atol=1e-9
     )
 
 
@@ -179,15 +183,15 @@ def test_ewc_keeps_an_anchor_a_task_and_online_ewc_one(tiny_stream: TaskStream) 
     one = learner_of(OnlineEWC, OnlineEWCSettings(epochs=1, strength=1.0, decay=0.5, fisher="exact"))
     for task in tiny_stream[:2]:
         many.learn(task)
-        before = one.anchors[0].importance if one.anchors else None
+        before = one.method.anchors.anchors[0].importance if one.method.anchors else None
         one.learn(task)
-    assert len(many.anchors) == 2
-    assert len(one.anchors) == 1
+    assert len(many.method.anchors) == 2
+    assert len(one.method.anchors) == 1
     assert before is not None
-    batch = one.make_batch(*tiny_stream[1].train.load())
+    batch = one.context.make_batch(*tiny_stream[1].train.load())
     fresh = fisher(one.model, batch.images, batch.targets, labels="exact")  # 20 pictures: all are used
     expected = {name: 0.5 * grown(before, one.model)[name] + fresh[name] for name in fresh}
-    for name, value in one.anchors[0].importance.items():
+    for name, value in one.method.anchors.anchors[0].importance.items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-8)
 
 
@@ -200,13 +204,13 @@ def test_the_loss_has_the_penalty_with_its_factor(
 ) -> None:
     learner = learner_of(kind, settings)
     learner.begin_task(tiny_stream[0])
-    batch = learner.make_batch(*tiny_stream[0].train.load())
-    plain = SgdLearner.loss(learner, batch).item()
+    batch = learner.context.make_batch(*tiny_stream[0].train.load())
+    plain = Method.loss(learner.method, batch).item()
     here = params.snapshot(learner.model)
     ones = {name: torch.ones_like(value) for name, value in here.items()}
-    learner.anchors = (Anchor({name: value + 0.5 for name, value in here.items()}, ones),)
+    learner.method.anchors.anchors = (Anchor({name: value + 0.5 for name, value in here.items()}, ones),)
     count = sum(value.numel() for value in here.values())
-    assert learner.loss(batch).item() == pytest.approx(plain + share * 0.25 * count, rel=1e-5)
+    assert learner.method.loss(batch).item() == pytest.approx(plain + share * 0.25 * count, rel=1e-5)
 
 
 def test_a_huge_penalty_holds_important_weights(tiny_stream: TaskStream) -> None:
@@ -215,9 +219,9 @@ def test_a_huge_penalty_holds_important_weights(tiny_stream: TaskStream) -> None
     for strength in (0.0, 1000.0):
         learner = learner_of(MAS, MASSettings(strength=strength, epochs=3, lr=1e-3, optimizer="adam"))
         learner.learn(tiny_stream[0])
-        ones = {name: torch.ones_like(value) for name, value in learner.anchors[0].importance.items()}
-        anchor = learner.anchors[0].weights
-        learner.anchors = (Anchor(anchor, ones),)
+        ones = {name: torch.ones_like(value) for name, value in learner.method.anchors.anchors[0].importance.items()}
+        anchor = learner.method.anchors.anchors[0].weights
+        learner.method.anchors.anchors = (Anchor(anchor, ones),)
         learner.learn(tiny_stream[1])
         name = "backbone.1.weight"
         moved[strength] = float((learner.model.state_dict()[name] - anchor[name]).abs().mean())

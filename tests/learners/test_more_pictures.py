@@ -11,6 +11,7 @@ from torch import nn
 from itaml.config import Compute, Seeds, build
 from itaml.data.stream import Task, TaskStream
 from itaml.learners import LEARNERS
+from itaml.learners.learner import GradientLearner
 from itaml.models.classifier import Classifier
 from support import SHAPE
 
@@ -24,7 +25,7 @@ def learner_of(name: str, **settings: Any) -> Any:
     if "horizon" in kind.Settings.model_fields:
         values["horizon"] = 10
     compute = Compute(device="cpu", precision="fp32")
-    return kind(model, settings=build(kind.Settings, values), seeds=Seeds.of(0), compute=compute)
+    return GradientLearner(kind, model, settings=build(kind.Settings, values), seeds=Seeds.of(0), compute=compute)
 
 
 @pytest.mark.parametrize("name", LEARNERS.names())

@@ -10,10 +10,11 @@ from torch import nn
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.events import EpochDone
-from itaml.learners.finetune import Finetune
-from itaml.learners.fixedrep import FixedRep
-from itaml.learners.joint import Joint
-from itaml.learners.replay import Replay
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.finetune import Finetune
+from itaml.learners.methods.fixedrep import FixedRep
+from itaml.learners.methods.joint import Joint
+from itaml.learners.methods.replay import Replay
 from itaml.learners.settings import MemorySettings, NoMemorySettings
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
@@ -23,7 +24,9 @@ from support import SHAPE, same_bits
 def learner_of(kind: Any, settings: Any, *, backbone: nn.Module | None = None) -> Any:
     torch.manual_seed(0)
     model = Classifier(backbone or mlp(SHAPE, hidden=(8,)), shape=SHAPE)
-    return kind(model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+    return GradientLearner(
+        kind, model, settings=settings, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32")
+    )
 
 
 def test_joint_on_one_task_equals_finetune(tiny_stream: TaskStream) -> None:
@@ -51,7 +54,7 @@ def test_joint_trains_on_everything_seen(tiny_stream: TaskStream) -> None:
     joint = learner_of(Joint, NoMemorySettings(epochs=1))
     for task in tiny_stream[:2]:
         joint.learn(task)
-    seen = joint.training_set(tiny_stream[2])
+    seen = joint._with_exemplars(tiny_stream[2].train)
     assert torch.bincount(seen.labels).tolist() == [10] * 6
     pictures = {picture.numpy().tobytes() for picture in seen.load()[0]}
     assert pictures == {picture.numpy().tobytes() for picture in tiny_stream.dataset.train.load()[0]}
@@ -64,9 +67,9 @@ def test_fixedrep_leaves_features_and_old_rows_to_the_bit(tiny_stream: TaskStrea
     learner = learner_of(FixedRep, settings, backbone=backbone)
     learner.learn(tiny_stream[0])
     images = tiny_stream.test(0).load()[0]
-    features, state = learner.features(images), {k: v.clone() for k, v in learner.model.state_dict().items()}
+    features, state = learner.predictor.features(images), {k: v.clone() for k, v in learner.model.state_dict().items()}
     learner.learn(tiny_stream[1])
-    assert torch.equal(learner.features(images), features)
+    assert torch.equal(learner.predictor.features(images), features)
     after = learner.model.state_dict()
     assert all(torch.equal(after[name], state[name]) for name in state if "backbone" in name)
     assert torch.equal(after["head.weight"][:2], state["head.weight"])
@@ -84,7 +87,7 @@ def test_fixedrep_trains_features_in_the_first_task(tiny_stream: TaskStream) -> 
 def test_replay_trains_on_the_union_and_keeps_the_budget(tiny_stream: TaskStream) -> None:
     learner = learner_of(Replay, MemorySettings(epochs=1, memory=6))
     learner.learn(tiny_stream[0])
-    assert torch.bincount(learner.training_set(tiny_stream[1]).labels).tolist() == [3, 3, 10, 10]
+    assert torch.bincount(learner._with_exemplars(tiny_stream[1].train).labels).tolist() == [3, 3, 10, 10]
     learner.learn(tiny_stream[1])
     assert len(learner.memory) == 6
 
@@ -93,8 +96,8 @@ def test_balanced_replay_shows_old_tasks_as_often(tiny_stream: TaskStream) -> No
     learner = learner_of(Replay, MemorySettings(epochs=1, memory=6, sampling="balanced"))
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    images = learner.training_set(tiny_stream[1])
-    order = learner._order(images, torch.Generator().manual_seed(0))
+    images = learner._with_exemplars(tiny_stream[1].train)
+    order = learner.trainer._order(images, torch.Generator().manual_seed(0))
     assert torch.bincount(learner.table.task_of(images.labels[order])).tolist() == [13, 13]
 
 

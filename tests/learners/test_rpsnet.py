@@ -11,14 +11,15 @@ from torch import nn
 from itaml.config import Compute, Seeds, build
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
-from itaml.learners.rpsnet import RPSNet, RPSNetSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.rpsnet import RPSNet, RPSNetSettings
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
 from itaml.models.paths import PathNetwork
 from support import SHAPE, synthetic_stream
 
 
-def learner_of(backbone: nn.Module | None = None, **settings: Any) -> RPSNet:
+def learner_of(backbone: nn.Module | None = None, **settings: Any) -> Any:
     chosen: dict[str, Any] = {
         "epochs": 1,
         "batch_size": 8,
@@ -30,13 +31,15 @@ def learner_of(backbone: nn.Module | None = None, **settings: Any) -> RPSNet:
     torch.manual_seed(0)
     model = Classifier(backbone or mlp(SHAPE, hidden=(7, 5)), shape=SHAPE)
     compute = Compute(device="cpu", precision="fp32")
-    return RPSNet(model, settings=RPSNetSettings(**chosen | settings), seeds=Seeds.of(0), compute=compute)
+    return GradientLearner(
+        RPSNet, model, settings=RPSNetSettings(**chosen | settings), seeds=Seeds.of(0), compute=compute
+    )
 
 
-def modules_of(learner: RPSNet) -> dict[tuple[int, int], dict[str, torch.Tensor]]:
+def modules_of(learner: Any) -> dict[tuple[int, int], dict[str, torch.Tensor]]:
     return {
         (row, column): {name: value.clone() for name, value in module.state_dict().items()}
-        for row, layer in enumerate(learner.paths.layers)
+        for row, layer in enumerate(learner.method.paths.layers)
         for column, module in enumerate(layer.children())
     }
 
@@ -49,12 +52,12 @@ def convolving() -> nn.Module:
 def test_only_new_modules_train_and_all_others_stay_to_the_bit(make: Any, tiny_stream: TaskStream) -> None:
     learner = learner_of(make(), modules=3)
     for task in tiny_stream:
-        before, used = modules_of(learner), learner.paths.used.clone()
+        before, used = modules_of(learner), learner.method.paths.used.clone()
         learner.learn(task)
         after = modules_of(learner)
-        new = learner.paths.used & ~used
+        new = learner.method.paths.used & ~used
         assert bool(new.any())
-        assert torch.equal(new, learner.paths.open)
+        assert torch.equal(new, learner.method.paths.open)
         for place, values in after.items():
             same = all(torch.equal(values[name], before[place][name]) for name in values)
             assert same == (not bool(new[place])), place
@@ -64,13 +67,13 @@ def test_the_number_of_trained_weights_is_that_of_the_new_modules_and_the_head(t
     learner = learner_of(modules=3)
     sizes = torch.tensor([16 * 7 + 7, 7 * 5 + 5])  # of a module of each layer
     for task in tiny_stream:
-        used = learner.paths.used.clone()
+        used = learner.method.paths.used.clone()
         learner.begin_task(task)
-        new = (learner.paths.used & ~used).sum(1)
+        new = (learner.method.paths.used & ~used).sum(1)
         head = len(learner.table.classes) * (5 + 1)
-        assert sum(p.numel() for p in learner.trainable()) == int((new * sizes).sum()) + head
-        assert sum(p.requires_grad for p in learner.paths.parameters()) == 2 * int(new.sum())
-    total = sum(p.numel() for p in learner.paths.parameters())
+        assert sum(p.numel() for p in learner.method.param_groups()) == int((new * sizes).sum()) + head
+        assert sum(p.requires_grad for p in learner.method.paths.parameters()) == 2 * int(new.sum())
+    total = sum(p.numel() for p in learner.method.paths.parameters())
     assert total == 3 * int(sizes.sum()), "all modules are there from the start"
 
 
@@ -80,9 +83,9 @@ def test_the_first_path_is_the_backbone_itself(tiny_stream: TaskStream) -> None:
     expected = backbone(images)
     learner = learner_of(backbone, modules=4)
     learner.begin_task(tiny_stream[0])
-    assert torch.equal(learner.paths(images), expected)
-    assert learner.paths.used[:, 0].all()
-    assert int(learner.paths.used.sum()) == 2
+    assert torch.equal(learner.method.paths(images), expected)
+    assert learner.method.paths.used[:, 0].all()
+    assert int(learner.method.paths.used.sum()) == 2
 
 
 def test_modules_of_all_paths_add_up() -> None:
@@ -102,7 +105,7 @@ def test_a_path_lasts_for_j_tasks_and_after_m_paths_the_last_goes_on_training() 
     opened = []
     for task in synthetic_stream((1,) * 6):
         learner.learn(task)
-        opened.append(learner.paths.open.clone())
+        opened.append(learner.method.paths.open.clone())
     assert torch.equal(opened[0], opened[1])
     assert not torch.equal(opened[1], opened[2])
     assert all(torch.equal(opened[2], later) for later in opened[3:])
@@ -123,7 +126,7 @@ def test_phi_is_as_stated(tiny_stream: TaskStream) -> None:
     weights = []
     for task in tiny_stream:
         learner.begin_task(task)
-        weights.append(learner.phi())
+        weights.append(learner.method.phi())
     assert weights == [1.0, 1.0, 2.5]
 
 
@@ -133,7 +136,7 @@ def test_the_teacher_answers_by_the_paths_that_it_had(tiny_stream: TaskStream) -
     images = tiny_stream[1].train.load()[0]
     before = learner.class_scores(images)
     learner.begin_task(tiny_stream[1])
-    assert torch.equal(learner.taught(images), before)
+    assert torch.equal(learner.recipe.teacher.logits(images), before)
 
 
 def test_impossible_networks_and_settings_are_refused() -> None:

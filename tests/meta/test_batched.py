@@ -14,13 +14,14 @@ from itaml import params
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
-from itaml.learners.optim import make_optimizer
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.meta.batched import ELEMENTWISE, can_run_together, mean_together
 from itaml.meta.inner import InnerLoop, MicroBatch, micro_batches
 from itaml.models.classifier import Classifier
 from itaml.models.mlp import mlp
+from itaml.optimizers import make_optimizer
 from support import SHAPE, draw_batch, gap, small_classifier
 
 SIZES = (2, 3, 1)
@@ -48,7 +49,7 @@ def iterate(mean: Mean, optimizer: str, **options: Any) -> tuple[list[params.Wei
     loop, base, every, losses = made(model, optimizer, **options), params.snapshot(model), [], []
     for seed, counts in enumerate(PRESENT):
         base = mean(loop, base, micro_batches(*draw_batch(counts, SIZES, seed=seed), model.table))
-        losses.append(loop.settle())
+        losses.append(float(loop.settle()))
         every.append(base)
     return every, loop, losses
 
@@ -92,11 +93,13 @@ def test_networks_that_mix_samples_cannot_run_together() -> None:
     assert not can_run_together(small_classifier(SIZES, backbone=nn.Sequential(nn.Flatten(), nn.Dropout(0.5))))
 
 
-def learner(network: nn.Module | None = None, **settings: Any) -> ITAML:
+def learner(network: nn.Module | None = None, **settings: Any) -> GradientLearner:
     torch.manual_seed(0)
     model = Classifier(network or mlp(SHAPE, hidden=(8,)), shape=SHAPE).double()
     chosen = ITAMLSettings(epochs=2, horizon="open", memory=20, **settings)
-    return ITAML(model, settings=chosen, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32"))
+    return GradientLearner(
+        ITAML, model, settings=chosen, seeds=Seeds.of(0), compute=Compute(device="cpu", precision="fp32")
+    )
 
 
 def test_learning_with_either_engine_gives_the_same_weights(tiny_stream: TaskStream) -> None:

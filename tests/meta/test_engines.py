@@ -26,12 +26,12 @@ def train(
     backbone = nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.BatchNorm1d(5), nn.Tanh()) if norm else None
     model = small_classifier(sizes, hidden=(6,), backbone=backbone)
     learner = make_itaml(model, engine=engine, lr=0.3, beta=0.7, **settings)
-    optimizer = learner.optimizer()
-    for group in optimizer.param_groups:
-        group["lr"] = learner.settings.lr * learner.rate_scale()
+    optimizer = learner.trainer.optimizer()
     model.train()
     for seed, row in enumerate(counts):
-        learner.step(learner.make_batch(*draw_batch(row, sizes, seed=seed)), optimizer)
+        for group in optimizer.param_groups:
+            group["lr"] = learner.settings.lr  # as the trainer does
+        learner.method.step(learner.context.make_batch(*draw_batch(row, sizes, seed=seed)), optimizer)
     return params.snapshot(model)
 
 

@@ -12,11 +12,11 @@ from torch.func import functional_call
 from torch.optim import SGD, Adam, Optimizer
 
 from itaml import params
-from itaml.learners.optim import make_optimizer
-from itaml.meta.inner import InnerLoop, MicroBatch, laid_out, micro_batches
+from itaml.meta.inner import InnerLoop, MicroBatch, micro_batches
 from itaml.meta.loss import sample_losses
 from itaml.meta.outer import meta_step
 from itaml.models.classifier import Classifier
+from itaml.optimizers import copy_in_layout, make_optimizer
 from itaml.params import Weights
 from support import draw_batch, gap, same_bits, small_classifier
 
@@ -135,12 +135,12 @@ def test_a_task_may_be_met_later_than_the_others(name: str) -> None:
 def test_a_restored_state_is_laid_out_like_its_parameter() -> None:
     like = torch.zeros(2, 3, 4, 4).to(memory_format=torch.channels_last)
     value = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    copied = laid_out(value, like)
+    copied = copy_in_layout(value, like)
     assert torch.equal(copied, value)
     assert copied.stride() == like.stride() != value.stride()
     step = torch.tensor(3.0)
-    assert laid_out(step, like) is not step
-    assert laid_out(None, like) is None
+    assert copy_in_layout(step, like) is not step
+    assert copy_in_layout(None, like) is None
 
 
 def test_shared_state_goes_on_from_loop_to_loop() -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from itaml.meta.fused import fused_loss, shifted_loss
-from itaml.meta.loss import Loss, Negatives, sample_losses, task_mean, task_weights
+from itaml.meta.fused import fused_loss
+from itaml.meta.loss import Loss, Negatives, sample_losses, shifted_loss, task_mean, task_weights
 from itaml.models.table import TaskTable
 
 TABLE = TaskTable(((0, 1), (2, 3, 4)))

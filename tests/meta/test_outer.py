@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -112,10 +113,10 @@ def test_with_one_task_paper_and_released_agree() -> None:
 def test_released_eta_counts_tasks_from_zero() -> None:
     for count in (1, 2, 3):
         model = small_classifier((2,) * count)
-        paper = make_itaml(model, update="paper", horizon=3, beta=1.0)
-        released = make_itaml(model, update="released", horizon=3, beta=1.0)
-        assert paper.eta() == pytest.approx(float(torch.tensor(-count / 3, dtype=torch.float64).exp()))
-        assert released.eta() == pytest.approx(float(torch.tensor(-(count - 1) / 3, dtype=torch.float64).exp()))
+        paper: Any = make_itaml(model, update="paper", horizon=3, beta=1.0)
+        released: Any = make_itaml(model, update="released", horizon=3, beta=1.0)
+        assert paper.method.eta() == pytest.approx(float(torch.tensor(-count / 3, dtype=torch.float64).exp()))
+        assert released.method.eta() == pytest.approx(float(torch.tensor(-(count - 1) / 3, dtype=torch.float64).exp()))
 
 
 def test_released_takes_one_inner_step_whatever_is_asked() -> None:
@@ -124,7 +125,7 @@ def test_released_takes_one_inner_step_whatever_is_asked() -> None:
         model = small_classifier((2, 2))
         learner = make_itaml(model, update="released", inner_steps=steps, loss="bce", negatives="own")
         images, targets = draw_batch((3, 3), (2, 2))
-        learner.step(learner.make_batch(images, targets), learner.optimizer())
+        learner.method.step(learner.context.make_batch(images, targets), learner.trainer.optimizer())
         results.append(params.snapshot(model))
     assert same_bits(results[0], results[1])
 

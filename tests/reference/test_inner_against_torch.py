@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from itaml import params
-from itaml.learners.optim import make_optimizer
 from itaml.meta.inner import InnerLoop, micro_batches
+from itaml.optimizers import make_optimizer
 from support import draw_batch, gap, make_itaml, small_classifier
 
 OPTIMIZERS: dict[str, tuple[dict[str, Any], Callable[[Any], torch.optim.Optimizer]]] = {
@@ -90,13 +90,13 @@ def test_the_learner_takes_the_steps_of_a_plain_script(engine: str, r: int) -> N
     model = small_classifier(sizes)
     twin = copy.deepcopy(model)
     learner = make_itaml(model, engine=engine, inner_steps=r, loss="bce", negatives="own", lr=0.2, beta=0.5, horizon=4)
-    optimizer = learner.optimizer()
+    optimizer = learner.trainer.optimizer()
     eta = math.exp(-0.5 * 2 / 4)
-    for group in optimizer.param_groups:
-        group["lr"] = 0.2 * learner.rate_scale()
     for seed in range(4):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.2  # the fused step multiplies it by eta
         images, targets = draw_batch((5, 3), sizes, seed=seed)
-        learner.step(learner.make_batch(images, targets), optimizer)
+        learner.method.step(learner.context.make_batch(images, targets), optimizer)
         first = targets < 2
         groups = [(images[first], targets[first], 0, 2), (images[~first], targets[~first], 2, 5)]
         script_iteration(twin, groups, 0.2, eta, r)
@@ -104,7 +104,7 @@ def test_the_learner_takes_the_steps_of_a_plain_script(engine: str, r: int) -> N
 
 
 def test_every_optimiser_of_torch_is_offered_by_name_or_left_out_for_a_reason() -> None:
-    from itaml.learners.optim import optimizer_names
+    from itaml.optimizers import optimizer_names
 
     names = optimizer_names()
     assert {"sgd", "adam", "radam", "adamw", "rmsprop"} <= set(names)

@@ -14,7 +14,7 @@ from itaml.data.benchmarks import BENCHMARKS
 from itaml.errors import CheckpointError, ItamlError, SettingsError, UnknownNameError, UsageError
 from itaml.learners import LEARNERS
 from itaml.learners.contract import Prediction
-from itaml.learners.settings import SgdSettings
+from itaml.learners.settings import TrainingSettings
 from itaml.metrics.evaluate import evaluate
 from itaml.registry import Entry
 from itaml.run.ablate import Plan, check, plan
@@ -31,7 +31,7 @@ from support import same_bits
 class Own:
     """A learner that is not trained by our loop: nobody knows what it reads while it learns."""
 
-    Settings = SgdSettings
+    Settings = TrainingSettings
 
     def learn(self, task: Any) -> None: ...
 
@@ -134,7 +134,7 @@ def test_a_learner_of_another_kind_is_trained_for_every_value(tmp_path: Path, mo
         ("selection", ("best",), {}, SettingsError, "selection=best: setting selection"),
         ("backbone", ("mpl",), {}, UnknownNameError, "backbone=mpl: no model 'mpl'; did you mean 'mlp'"),
         ("distill", ("1",), {"preset": "paper"}, SettingsError, "distill=1: setting ITAMLSettings: distill"),
-        ("distill", ("1",), {"method": "replay"}, UnknownNameError, "replay has no setting 'distill' to vary"),
+        ("inner_steps", ("1",), {"method": "replay"}, UnknownNameError, "replay has no setting 'inner_steps' to vary"),
         ("selection", (), {"method": "ewc"}, UsageError, "ewc keeps no exemplars"),
         ("beta", ("1",), {"overrides": {"beta": 2}}, UsageError, "--set beta and --over beta"),
         ("p", ("0",), {}, UsageError, "p=0: a continuum has a whole number of samples"),
@@ -211,7 +211,7 @@ def test_one_learner_measured_with_other_settings_is_the_learner_trained_with_th
 @pytest.mark.usefixtures("small_benchmarks")
 @pytest.mark.parametrize("method", LEARNERS.names())
 def test_no_method_reads_these_knobs_while_it_trains(method: str, tmp_path: Path) -> None:
-    remembers = LEARNERS.load(method).uses_memory
+    remembers = LEARNERS.load(method).traits.uses_memory
     memory: dict[str, Any] = {"memory": 40} if remembers else {}
     steps: dict[str, Any] = {"task_score": "log-posterior"}
     if remembers and method != "icarl":  # which has no head to adapt

@@ -26,7 +26,7 @@ from itaml.testing import SHAPE, check_learner
 
 pytestmark = pytest.mark.usefixtures("small_benchmarks")
 
-WITHOUT_MEMORY = [name for name in LEARNERS.names() if not LEARNERS.load(name).uses_memory]
+WITHOUT_MEMORY = [name for name in LEARNERS.names() if not LEARNERS.load(name).traits.uses_memory]
 
 
 @pytest.mark.parametrize(("given", "used"), [((5,), (1, 5)), ((1,), (1,)), ((7, 1, 3, 7), (1, 3, 7))])
@@ -83,11 +83,11 @@ class PixelMeans:
         for class_id in task.classes:
             self.means[class_id] = images[labels == class_id].float().mean(0)
 
-    def predict(self, continuum: Tensor) -> Prediction:
-        if not self.means or not len(continuum) or tuple(continuum.shape[1:]) != self.shape:
+    def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
+        if not self.means or not len(images) or tuple(images.shape[1:]) != self.shape:
             raise DataError("nothing to predict from, or with")
         columns = tuple(self.means)
-        distances = torch.cdist(continuum.flatten(1).float(), torch.stack(list(self.means.values())).flatten(1))
+        distances = torch.cdist(images.flatten(1).float(), torch.stack(list(self.means.values())).flatten(1))
         scores = (-self.settings.scale * distances).softmax(1)
         return Prediction(torch.tensor(columns)[scores.argmax(1)], None, scores, columns)
 
@@ -121,7 +121,7 @@ def test_a_learner_that_cannot_be_made_says_what_it_needs(monkeypatch: pytest.Mo
 
     add_method(monkeypatch, NoFactory)
     config = resolve("small", method="means")
-    with pytest.raises(SettingsError, match=r"NoFactory has no setting backbone: it needs a classmethod from_settings"):
+    with pytest.raises(SettingsError, match="means has no classmethod from_settings"):
         make_learner(config, make_stream(config))
 
 

@@ -8,6 +8,7 @@ name fewer of them rightly, are thrown away and the generic model is used as it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -19,9 +20,11 @@ from itaml import params
 from itaml.meta.inner import HEAD
 from itaml.meta.loss import Loss, Negatives, sample_losses
 from itaml.models.classifier import Classifier
+from itaml.optimizers import backward, gradient_step
 from itaml.params import Weights
 
 Scope = Literal["head", "all"]
+Losses = Callable[[Weights, Tensor], tuple[Tensor, Tensor]]
 GUARD_SHARE = 5  # one exemplar in five judges
 
 
@@ -77,9 +80,7 @@ def adapt(
     optimizer = make_optimizer(list(moving.values()))
     for _ in range(steps):
         batch = pool[torch.randperm(len(pool), generator=generator)[:batch_size]]
-        optimizer.zero_grad()
-        losses(moving, batch)[0].backward()
-        optimizer.step()
+        gradient_step(optimizer, partial(_backward, losses, moving, batch))
     adapted = {name: value.detach() for name, value in moving.items()}
     if before is not None:
         with torch.no_grad():
@@ -87,6 +88,10 @@ def adapt(
         if not (after[0] < before[0] and after[1] >= before[1]):
             return {}
     return adapted
+
+
+def _backward(losses: Losses, weights: Weights, rows: Tensor) -> Tensor:
+    return backward(losses(weights, rows)[0])
 
 
 def _features(model: Classifier, images: Tensor) -> Tensor:

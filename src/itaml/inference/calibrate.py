@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from itaml.meta.loss import task_weights
+from itaml.optimizers import minimize
 
 RIDGE = 1e-3
 
@@ -40,15 +41,11 @@ def fit_calibration(scores: Tensor, tasks: Tensor) -> Calibration:
     gain = torch.full((count,), float(1 / scale), dtype=torch.float64, requires_grad=True)
     offset = torch.zeros(count, dtype=torch.float64, requires_grad=True)
     weights = task_weights(tasks, count, dtype=torch.float64)
-    optimizer = torch.optim.LBFGS([gain, offset], max_iter=200, line_search_fn="strong_wolfe", tolerance_grad=1e-9)
 
     def objective() -> Tensor:
-        optimizer.zero_grad()
         losses = F.cross_entropy(scores * gain + offset, tasks, reduction="none")
         pull = ((gain - gain.mean()) * scale).square().sum() + offset.square().sum()
-        loss = (losses * weights).sum() + RIDGE * pull
-        loss.backward()
-        return loss
+        return (losses * weights).sum() + RIDGE * pull
 
-    optimizer.step(objective)
+    minimize([gain, offset], objective, tolerance_grad=1e-9)
     return Calibration(gain.detach(), offset.detach())

@@ -1,4 +1,4 @@
-"""What passes between the loop over epochs and a method."""
+"""What passes between the trainer and a method."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Batch:
     """A mini-batch of the union of the new task's data and the exemplars."""
 
-    images: Tensor  # (n, c, h, w) augmented pixels
+    images: Tensor  # (n, c, h, w) augmented pixels, at the size of the epoch
     targets: Tensor  # (n,) columns
     tasks: Tensor  # (n,) task of each sample
     rows: Tensor | None = None  # (n,) position of each sample in what the task is trained on, where that is known
+    full_images: Tensor | None = None  # (n, c, h, w) at full size, where `images` are resized
+    logits: Tensor | None = None  # (n, columns) of the network under training, once they are computed
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,16 +34,18 @@ class CompiledBackbone:
     def __init__(self, backbone: nn.Module, *, batch_size: int, device: torch.device) -> None:
         if device.type == "cpu" and not _cpp_compiler():
             raise SettingsError("compile needs a C++ compiler (g++ or clang++), and none is installed")
-        allow_shapes(torch._dynamo.config)
         self.backbone = backbone
         self.batch_size = batch_size
-        self._compiled = torch.compile(backbone, dynamic=False)
+        self._compiled: Callable[[Tensor], Tensor] | None = None  # compiled at the first whole mini-batch
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the features of normalised images."""
-        whole = len(images) == self.batch_size and len(images) > 1
-        features: Tensor = (self._compiled if whole else self.backbone)(images)
-        return features
+        if len(images) != self.batch_size or len(images) == 1:
+            return self.backbone(images)  # type: ignore[no-any-return]
+        if self._compiled is None:
+            allow_shapes(torch._dynamo.config)
+            self._compiled = torch.compile(self.backbone, dynamic=False)
+        return self._compiled(images)
 
 
 def allow_shapes(limits: Any) -> None:

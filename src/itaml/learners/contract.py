@@ -1,34 +1,61 @@
-"""The contract between a learner and everything that uses one."""
+"""The contract between a learner and everything that uses one.
+
+A learner is registered under a name in `itaml.learners.LEARNERS`, or by an entry point in the group `itaml.learners`.
+What is registered is a `LearnerFactory`: a class (or any object) with
+
+* `Settings`: a pydantic class of settings, a subclass of `itaml.config.Settings`;
+* `traits`: what the learner needs and supports, as data;
+* `from_settings(settings, shape=..., seeds=..., compute=...)`: returns a new learner that has learned nothing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from itaml.data.images import ClassId
+from itaml.config import Compute, Seeds, Settings
+from itaml.data.images import ClassId, Shape
 from itaml.data.stream import Task
 from itaml.models.table import TaskTable
 from itaml.storage import State
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a method needs and supports; the runner, the model store and the sweeps read this instead of the class."""
+
+    memory: Literal["exemplars", "none", "everything"] = "exemplars"  # what it keeps of the images it has learned
+    needs_teacher: bool = False  # keeps a copy of the model as it was before the task
+    rehearses: bool = True  # trains on the exemplars together with the new images
+    trains_gradients: bool = True  # trains by gradient steps
+    supports_compile: bool = True  # trains by one pass through the whole network
+    supports_recipe: bool = True  # distill, class balancing and progressive resizing can be added to its loss
+    read_in_training: frozenset[str] = field(default=frozenset())  # settings of inference that training depends on
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether the setting `memory` is the budget of its exemplars."""
+        return self.memory == "exemplars"
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a learner says of the samples of one continuum."""
+    """What a learner predicts for some samples."""
 
     classes: Tensor  # (n,) class ids
-    task: int | None  # of the whole continuum; None from a learner that does not find tasks
-    scores: Tensor  # (n, columns) probability of each class seen
-    columns: tuple[ClassId, ...]  # class of each column of `scores`
+    tasks: Tensor | None  # (n,) task of each sample's continuum; None from a learner that does not predict tasks
+    probabilities: Tensor  # (n, columns) probability of each class seen
+    columns: tuple[ClassId, ...]  # class of each column of `probabilities`
 
     def top(self, k: int) -> list[list[tuple[ClassId, float]]]:
         """Return for each sample its k most probable classes, the predicted class first."""
-        answer = []
-        for predicted, row in zip(self.classes.tolist(), self.scores.tolist(), strict=True):
+        ranking = []
+        for predicted, row in zip(self.classes.tolist(), self.probabilities.tolist(), strict=True):
             ranked = sorted(zip(self.columns, row, strict=True), key=lambda pair: (pair[0] != predicted, -pair[1]))
-            answer.append(ranked[:k])
-        return answer
+            ranking.append(ranked[:k])
+        return ranking
 
 
 class Learner(Protocol):
@@ -37,14 +64,31 @@ class Learner(Protocol):
     def learn(self, task: Task) -> None:
         """Learn a task; a learner restored in the middle of this task goes on where it was."""
 
-    def predict(self, continuum: Tensor) -> Prediction:
-        """Predict samples (n, c, h, w) that share one unknown task; n may be 1."""
+    def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
+        """Predict samples (n, c, h, w).
+
+        Args:
+            images: the samples.
+            continua: number of each sample's continuum (n,), from 0 without gaps; samples of one continuum share one
+                unknown task. If not given, all samples are one continuum.
+        """
 
     def state_dict(self) -> State:
         """Return everything that `load_state_dict` needs to go on to the same bits."""
 
     def load_state_dict(self, state: State) -> None:
         """Take over a state."""
+
+
+class LearnerFactory(Protocol):
+    """What is registered under a method's name."""
+
+    Settings: ClassVar[type[Settings]]
+    traits: ClassVar[Traits]
+
+    @classmethod
+    def from_settings(cls, settings: Any, *, shape: Shape, seeds: Seeds, compute: Compute | None = None) -> Learner:
+        """Return a learner for images of `shape` that has learned nothing."""
 
 
 @runtime_checkable

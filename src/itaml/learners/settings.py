@@ -1,4 +1,4 @@
-"""The settings that all learners trained by SGD share; a method adds its own in a subclass."""
+"""The settings that all methods trained by gradient steps share; a method adds its own in a subclass."""
 
 from __future__ import annotations
 
@@ -6,18 +6,42 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from itaml.config import Settings
-from itaml.inference.adapt import Scope
-from itaml.inference.task import TaskScore
-from itaml.meta.loss import Loss, Negatives
+from itaml.inference.settings import InferenceSettings
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0)]
+Part = Annotated[float, Field(gt=0, le=1)]
+Temperature = Annotated[float, Field(gt=0)]
 
 
-class SgdSettings(Settings):
-    """Settings of the training loop and of two-stage inference."""
+class RecipeSettings(InferenceSettings):
+    """Ingredients of training that any method may use (see `learners.recipe`)."""
+
+    augment: str = "none"
+    balance: Literal["tasks", "logits"] = "tasks"  # logits: shift logits by the log of their class's count of images
+    distill: Share = 0.0  # weight of the distillation from the model before the task; 0 is off
+    temperature: Temperature = 2.0  # of the distillation
+    distill_once: bool = False  # compute the teacher's logits once per image, not for each augmented one
+    grow_from: Part = 1.0  # side of a task's first training images, as a share of the full side; 1 is off
+    grow_until: Part = 0.75  # share of a task's epochs after which images have their full size
+    grow_in: Literal["all", "first"] = "all"  # tasks whose images are resized
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0  # decay of an exponential moving average of the weights; 0 is off
+
+    @property
+    def plain_loss(self) -> bool:
+        """Whether nothing is added to the method's own loss and images."""
+        return self.balance == "tasks" and self.distill == 0 and self.grow_from == 1
+
+    @model_validator(mode="after")
+    def _balanced(self) -> Self:
+        if self.balance == "logits" and not (self.loss == "ce" and self.negatives == "seen"):
+            raise ValueError("balance=logits needs loss=ce and negatives=seen; set balance=tasks for other losses")
+        return self
+
+
+class TrainingSettings(RecipeSettings):
+    """Settings of the training loop, the recipe and two-stage inference."""
 
     backbone: str = "mlp"
     memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
@@ -27,7 +51,6 @@ class SgdSettings(Settings):
     first_epochs: Annotated[int, Field(ge=0)] = 0  # of the first task; 0 is as many as of the others
     batch_size: Count = 64
     sampling: Literal["union", "balanced"] = "union"  # random mini-batches, or all tasks in turn
-    augment: str = "none"
     optimizer: str = "sgd"
     lr: Positive = 0.1
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -38,21 +61,9 @@ class SgdSettings(Settings):
     lr_decay: Positive = 0.2
     clip: Share = 0.0  # largest norm of a gradient; 0 is no limit
 
-    loss: Loss = "ce"
-    negatives: Negatives = "seen"
-
-    mirror: bool = False  # at inference, average the scores of each picture and of its mirror image
-    task_score: TaskScore = "max-logit"
-    adapt_steps: Annotated[int, Field(ge=0)] = 0  # b; 0 is off
-    adapt_optimizer: str = "sgd"
-    adapt_lr: Positive = 0.01
-    adapt_batch: Count = 64  # Q
-    adapt_scope: Scope = "head"
-    adapt_guard: bool = True
-
     @property
     def room(self) -> int:
-        """Pictures in the smallest part of the memory, which must hold one of every class."""
+        """Images in the smallest part of the memory, which must hold one of every class."""
         return self.memory
 
     @model_validator(mode="after")
@@ -64,7 +75,7 @@ class SgdSettings(Settings):
         return self
 
 
-class NoMemorySettings(SgdSettings):
+class NoMemorySettings(TrainingSettings):
     """Settings of a method that keeps no exemplars: `memory` is not used, and neither is what needs exemplars."""
 
     memory: Annotated[int, Field(ge=0)] = 0
@@ -76,11 +87,11 @@ class NoMemorySettings(SgdSettings):
         return self
 
 
-class MemorySettings(SgdSettings):
-    """Settings of a method that cannot do without exemplars."""
+class MemorySettings(TrainingSettings):
+    """Settings of a method that cannot work without exemplars."""
 
     @model_validator(mode="after")
     def _with_exemplars(self) -> Self:
         if self.memory == 0:
-            raise ValueError("this method rehearses exemplars: memory must be at least one picture a class, not 0")
+            raise ValueError("this method rehearses exemplars: memory must be at least one image per class (got 0)")
         return self

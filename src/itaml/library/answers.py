@@ -14,7 +14,7 @@ from itaml.data.images import ImageSet
 from itaml.data.loader import iterate
 from itaml.errors import DataError
 from itaml.inference.segment import estimate_mean_run, runs, segment, switch_cost, tempered
-from itaml.learners.itaml import ITAML
+from itaml.learners.learner import GradientLearner
 from itaml.library.held import of_task
 from itaml.library.inputs import unreadable
 from itaml.library.model import Model
@@ -65,7 +65,7 @@ def prepare(model: Model, images: Any) -> Pictures:
     return Pictures(inputs.images(labels, facts.shape, facts.pixels, exact=False), tuple(inputs.files()))
 
 
-def score(learner: ITAML, images: ImageSet) -> tuple[Tensor, Tensor]:
+def score(learner: GradientLearner, images: ImageSet) -> tuple[Tensor, Tensor]:
     """Return the positions of the readable images (k,) and their class scores (k, columns)."""
     kept, scores = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, len(learner.table.classes))]
     for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
@@ -86,7 +86,7 @@ def group(model: Model, scores: Tensor, files: Sequence[str | None], *, by: Grou
             raise DataError("images in memory are in no folders to group them by")
         numbers: dict[str, int] = {}
         return torch.tensor([numbers.setdefault(os.path.dirname(file or ""), len(numbers)) for file in files])
-    evidence = tempered(model.learner.task_evidence(scores), error=task_error(model))
+    evidence = tempered(model.learner.predictor.task_evidence(scores), error=task_error(model))
     cost = switch_cost(estimate_mean_run(evidence) if mean_run is None else mean_run, evidence.shape[1])
     return runs(segment(evidence, cost))
 
@@ -103,7 +103,7 @@ def task_error(model: Model) -> float:
     wrong = total = 0
     for task, part in parts:
         if part is not None:
-            found = learner.task_evidence(learner.class_scores(part[0])).argmax(1)
+            found = learner.predictor.task_evidence(learner.class_scores(part[0])).argmax(1)
             wrong, total = wrong + int((found != task).sum()), total + len(found)
     if not total or len(parts) < 2:
         return USUAL_ERROR
@@ -132,7 +132,7 @@ def name_pictures(
 
     answers: list[Answer | None] = [None] * len(pictures.images)
     if len(kept):
-        classes, tasks, chances = learner.decide(scores, groups, read)
+        classes, tasks, chances = learner.predictor.predict(scores, groups, read)
         columns = learner.table.column_of(classes)
         first = chances.clone()
         first[torch.arange(len(first)), columns] += 2  # the predicted class leads, whatever its chance

@@ -21,7 +21,7 @@ from typing import Any
 from itaml.config import DEFAULT_PRESET, build, load_preset
 from itaml.data.images import Shape
 from itaml.errors import SettingsError
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.library.record import Options
 from itaml.models import MODELS
 

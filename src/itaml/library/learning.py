@@ -14,7 +14,7 @@ from itaml.data.images import ImageSet
 from itaml.data.stream import Task
 from itaml.events import Listener
 from itaml.learners.compute import pick_device
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.library import held as held_back
 from itaml.library.choose import Look, choose_epochs, choose_settings, choose_size
 from itaml.library.duplicates import Known, compare, exemplars_of, remove_exemplars, stored_classes, without

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from itaml.data.images import ImageSet
-from itaml.learners.itaml import ITAML
+from itaml.learners.learner import GradientLearner
 from itaml.library.held import Held, of_task
 from itaml.library.record import TaskScore
 
 BATCH = 500
 
 
-def accuracy(learner: ITAML, images: ImageSet) -> float | None:
+def accuracy(learner: GradientLearner, images: ImageSet) -> float | None:
     """Return the share of images whose class is predicted, each alone among all classes; None if there are none."""
     right = total = 0
     for pixels, labels in images.batches(BATCH):
@@ -23,18 +23,18 @@ def accuracy(learner: ITAML, images: ImageSet) -> float | None:
     return right / total if total else None
 
 
-def predict_alone(learner: ITAML, pixels: Tensor) -> Tensor:
+def predict_alone(learner: GradientLearner, pixels: Tensor) -> Tensor:
     """Return the class of each image (n,), each a continuum of its own."""
-    return learner.decide(learner.class_scores(pixels), torch.arange(len(pixels)), lambda rows: pixels[rows])[0]
+    return learner.predict(pixels, torch.arange(len(pixels))).classes
 
 
-def task_accuracies(learner: ITAML, held: Held) -> list[float | None]:
+def task_accuracies(learner: GradientLearner, held: Held) -> list[float | None]:
     """Return for each task the accuracy on its validation images."""
     return [_accuracy_of(learner, of_task(held, learner.table, task)) for task in range(len(learner.table))]
 
 
 def task_scores(
-    learner: ITAML, old: Held, new: Held, before: list[float | None], after: list[float | None]
+    learner: GradientLearner, old: Held, new: Held, before: list[float | None], after: list[float | None]
 ) -> tuple[TaskScore, ...]:
     """Compare old tasks on the validation images kept before a learn; measure a new task on those kept by it."""
     scores = []
@@ -52,5 +52,5 @@ def task_scores(
     return tuple(scores)
 
 
-def _accuracy_of(learner: ITAML, part: tuple[Tensor, Tensor] | None) -> float | None:
+def _accuracy_of(learner: GradientLearner, part: tuple[Tensor, Tensor] | None) -> float | None:
     return None if part is None else accuracy(learner, ImageSet.from_arrays(*part))

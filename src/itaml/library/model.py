@@ -12,8 +12,9 @@ from torch import Tensor
 from itaml.config import Compute, Seeds, build
 from itaml.data.images import ClassId, Shape
 from itaml.errors import CheckpointError, ItamlError
-from itaml.learners.itaml import ITAML
-from itaml.learners.itaml_settings import ITAMLSettings
+from itaml.learners.learner import GradientLearner
+from itaml.learners.methods.itaml import ITAML
+from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.library.held import Held
 from itaml.library.pixels import format_of
 from itaml.library.record import Facts
@@ -26,11 +27,11 @@ class Model:
     """A learner, its validation images, and what is known about both."""
 
     facts: Facts
-    learner: ITAML | None  # None before the first learn
+    learner: GradientLearner | None  # None before the first learn
     held: Held
 
     @property
-    def ready(self) -> ITAML:
+    def ready(self) -> GradientLearner:
         """The learner of a model that has learned something."""
         assert self.learner is not None
         return self.learner
@@ -83,11 +84,11 @@ def restore(facts: Facts, state: State | None, compute: Compute) -> Model:
     return Model(facts, learner, held)
 
 
-def make_learner(facts: Facts, settings: ITAMLSettings, compute: Compute) -> ITAML:
+def make_learner(facts: Facts, settings: ITAMLSettings, compute: Compute) -> GradientLearner:
     """Build a learner that has learned nothing."""
     assert facts.shape is not None
     network = build_classifier(settings.backbone, shape=facts.shape, seed=facts.options.seed)
-    return ITAML(network, settings=settings, seeds=Seeds.of(facts.options.seed), compute=compute)
+    return GradientLearner(ITAML, network, settings=settings, seeds=Seeds.of(facts.options.seed), compute=compute)
 
 
 def _validation(saved: Mapping[str, Any], shape: Shape, classes: int) -> dict[ClassId, Tensor]:

@@ -23,6 +23,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from itaml import params
 from itaml.meta.inner import HEAD, InnerLoop, MicroBatch
 from itaml.models.classifier import Classifier, GrowingHead, Normalize
+from itaml.optimizers import gradient_step
 from itaml.params import Weights
 
 ELEMENTWISE = frozenset({"adadelta", "adagrad", "adam", "adamax", "adamw", "nadam", "radam", "rmsprop", "sgd"})
@@ -36,6 +37,11 @@ _CURVES = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU)
 def can_run_together(model: Classifier) -> bool:
     """Say whether every layer is known to treat each sample by itself, with nothing drawn at random."""
     return all(type(layer) in (*_OURS, *_APART, *_POOLS, *_CURVES) for layer in model.modules())
+
+
+def batched_meta_step(base: Weights, batches: Sequence[MicroBatch], *, adapt: InnerLoop, eta: float) -> Weights:
+    """Return the weights after one iteration of Algorithm 1: `meta_step` with all inner loops computed together."""
+    return params.lerp(base, mean_together(adapt, base, batches), eta)
 
 
 def mean_together(loop: InnerLoop, base: Weights, batches: Sequence[MicroBatch]) -> Weights:
@@ -101,6 +107,10 @@ class _Together:
 
     def step(self) -> list[Tensor]:
         """Take one step of every loop; return the loss of each before it."""
+        return list(gradient_step(self.optimizer, self._fill_gradients).unbind())
+
+    def _fill_gradients(self) -> Tensor:
+        """Compute every loop's gradients; return the loss of each (k,)."""
         stacked = dict(self.shared)
         for name, rows in self.rows.items():
             stacked[name] = nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -112,8 +122,7 @@ class _Together:
         for name, rows in self.rows.items():
             for row, grad in zip(rows, grads[name], strict=True):
                 row.grad = grad[: len(row)]
-        self.optimizer.step()
-        return list(losses.unbind())
+        return torch.as_tensor(losses)
 
     def add_to(self, mean: Weights, *, share: float) -> None:
         """Add a share of each task's way from the base to a sum; what the loops hold is of no use afterwards."""

@@ -13,8 +13,8 @@ it for all tasks at once.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.optim import Optimizer
 
 from itaml.meta.loss import Loss, Negatives, sample_losses, task_mean
 from itaml.models.classifier import GrowingHead
@@ -25,20 +25,6 @@ def fused_loss(logits: Tensor, targets: Tensor, table: TaskTable, *, loss: Loss,
     """Return the loss whose gradient is the mean of the tasks' own gradients."""
     losses = sample_losses(logits, targets, table, loss=loss, negatives=negatives)
     return task_mean(losses, table.task_of_column.to(targets.device)[targets], len(table))
-
-
-def shifted_loss(logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean cross-entropy of logits to which the logarithm of each class's count of pictures is added.
-
-    What is learned then are logits of classes that all are as frequent, although every picture weighs the same
-    (balanced softmax, Ren et al., NeurIPS 2020; logit adjustment, Menon et al., ICLR 2021).
-
-    Args:
-        logits: responses (n, columns).
-        targets: right column of each sample (n,).
-        counts: training pictures of each column's class (columns,).
-    """
-    return F.cross_entropy(logits + counts.clamp_min(1).log().to(logits), targets)
 
 
 def present_share(targets: Tensor, table: TaskTable) -> float:
@@ -65,3 +51,23 @@ def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -
     for parameter, factor in ((head.weight, share[:, None]), (head.bias, share)):
         assert parameter.grad is not None, "the head has no gradient yet"
         parameter.grad.addcmul_(parameter.detach(), factor)
+
+
+def apply_weight_decay(
+    optimizer: Optimizer, head: GrowingHead, targets: Tensor, *, weight_decay: float, negatives: Negatives
+) -> None:
+    """Give one step the weight decay that the inner loops of the batch's tasks have together.
+
+    Args:
+        optimizer: with a group for the backbone and one for the head.
+        head: of the classifier, with its gradients.
+        targets: columns of the samples in the batch (n,).
+        weight_decay: of the inner loops.
+        negatives: with `own`, each loop decays its own rows of the head only.
+    """
+    share = present_share(targets, head.table) if weight_decay else 0.0
+    backbone, rest = optimizer.param_groups
+    backbone["weight_decay"] = share * weight_decay
+    rest["weight_decay"] = 0.0 if negatives == "own" else share * weight_decay
+    if negatives == "own":
+        decay_own_rows(head, targets, weight_decay=weight_decay)

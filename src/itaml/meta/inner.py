@@ -27,6 +27,7 @@ from itaml import params
 from itaml.meta.loss import Loss, Negatives, sample_losses
 from itaml.models.classifier import Classifier
 from itaml.models.table import TaskTable
+from itaml.optimizers import backward, copy_in_layout, gradient_step
 from itaml.params import Weights
 
 MakeOptimizer = Callable[[list[Any]], Optimizer]  # from tensors, or groups of them
@@ -99,14 +100,14 @@ class InnerLoop:
         optimizer = self.optimizer_of(leaves, self.state)
         buffers = params.snapshot_buffers(self.model)
         for step in range(self.steps):
-            optimizer.zero_grad()
-            loss = self._loss(base, leaves, buffers, batch)
+            loss = gradient_step(
+                optimizer,
+                lambda: backward(self._loss(base, leaves, buffers, batch)),
+                clip=self.clip,
+                clipped=[leaves.values()],
+            )
             if step == 0:
-                self.last_losses.append(loss.detach())
-            loss.backward()
-            if self.clip:
-                nn.utils.clip_grad_norm_(leaves.values(), self.clip)
-            optimizer.step()
+                self.last_losses.append(loss)
         states = {name: _copy_state(optimizer.state[leaf]) for name, leaf in leaves.items()}
         if self.shared_state:
             self.state.update(states)
@@ -117,15 +118,27 @@ class InnerLoop:
         with torch.no_grad():
             return {name: value.detach().clone() for name, value in self._assemble(base, leaves, batch.task).items()}
 
-    def settle(self) -> float:
-        """Average the optimiser states and statistics of the loops since the last call; return the mean first loss."""
+    def settle(self) -> Tensor:
+        """Average the optimizer states and statistics of the loops since the last call; return the mean first loss."""
         for name in {name for states in self._states for name in states}:
             self.state[name] = _mean_state([states[name] for states in self._states if name in states])
         if self._buffers:
             params.restore(self.model, params.mean(self._buffers))
-        loss = float(torch.stack(self.last_losses).mean()) if self.last_losses else 0.0
+        loss = torch.stack(self.last_losses).mean() if self.last_losses else torch.zeros(())
         self._states, self._buffers, self.last_losses = [], [], []
         return loss
+
+    def reset(self) -> None:
+        """Forget the optimizer states, at the start of a task."""
+        self.state = {}
+
+    def state_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the optimizer states at the base."""
+        return self.state
+
+    def load_state_dict(self, state: dict[str, dict[str, Any]] | None) -> None:
+        """Take over what `state_dict` returned."""
+        self.state = dict(state or {})
 
     def optimizer_of(self, leaves: dict[str, Tensor], states: dict[str, dict[str, Any]]) -> Optimizer:
         """Return an optimiser that goes on from the states at the base.
@@ -138,7 +151,7 @@ class InnerLoop:
         optimizer = self.make_optimizer([{"params": group} for group in (known, fresh) if group])
         for name, leaf in leaves.items():
             if name in states:
-                optimizer.state[leaf] = {key: laid_out(value, leaf) for key, value in states[name].items()}
+                optimizer.state[leaf] = {key: copy_in_layout(value, leaf) for key, value in states[name].items()}
         return optimizer
 
     def row_name(self, name: str, task: int) -> str:
@@ -189,16 +202,6 @@ class normalized_alone:  # noqa: N801 (a context manager used as a function)
     def __exit__(self, *_: object) -> None:
         for layer in self.layers:
             layer.train()
-
-
-def laid_out(value: Any, like: Tensor) -> Any:
-    """Copy a value of an optimiser's state, in the memory layout of its parameter.
-
-    Single-kernel optimisers walk both in memory order, and a state that was saved comes back contiguous.
-    """
-    if isinstance(value, Tensor) and value.shape == like.shape:
-        return torch.empty_like(like, dtype=value.dtype, requires_grad=False).copy_(value)
-    return value.clone() if isinstance(value, Tensor) else value
 
 
 def _copy_state(state: dict[str, Any]) -> dict[str, Any]:

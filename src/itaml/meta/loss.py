@@ -57,3 +57,17 @@ def task_weights(tasks: Tensor, count: int, *, dtype: torch.dtype) -> Tensor:
 def task_mean(losses: Tensor, tasks: Tensor, count: int) -> Tensor:
     """Return the mean over tasks of the mean over each task's samples."""
     return (losses * task_weights(tasks, count, dtype=losses.dtype)).sum()
+
+
+def shifted_loss(logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean cross-entropy of logits to which the logarithm of each class's count of images is added.
+
+    What is learned then are logits of equally frequent classes, although every image weighs the same (balanced softmax,
+    Ren et al., NeurIPS 2020; logit adjustment, Menon et al., ICLR 2021).
+
+    Args:
+        logits: responses (n, columns).
+        targets: right column of each sample (n,).
+        counts: training images of each column's class (columns,).
+    """
+    return F.cross_entropy(logits + counts.clamp_min(1).log().to(logits), targets)

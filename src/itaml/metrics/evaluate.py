@@ -162,18 +162,10 @@ def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Seque
     tasks = torch.repeat_interleave(torch.arange(seen), torch.tensor([len(part[1]) for part in sets]))
     at, by_class, confidence = {}, {}, torch.empty(len(labels), dtype=torch.float64)
     for p in sorted(ps, reverse=True):
-        hits, right_task, finds_tasks = torch.empty(len(labels), dtype=torch.bool), 0, True
-        continua = _continua(tasks, p, seed)
-        for number in range(int(continua.max()) + 1):
-            rows = (continua == number).nonzero().flatten()
-            prediction = learner.predict(images[rows])
-            hits[rows] = prediction.classes == labels[rows]
-            confidence[rows] = _probability(prediction)
-            finds_tasks = finds_tasks and prediction.task is not None
-            right_task += len(rows) * (prediction.task == int(tasks[rows[0]]))
-        at[p] = AtP(
-            p, accuracy(hits), right_task / len(labels) if finds_tasks else None, group_accuracy(hits, tasks, seen)
-        )
+        prediction = learner.predict(images, _continua(tasks, p, seed))
+        hits, confidence = prediction.classes == labels, _probability(prediction)
+        right_task = None if prediction.tasks is None else accuracy(prediction.tasks == tasks)
+        at[p] = AtP(p, accuracy(hits), right_task, group_accuracy(hits, tasks, seen))
         by_class = _by_class(hits, labels)
     measures = _measures(Samples(labels, tasks, hits, confidence)) if min(ps) == 1 else {}
     return Evaluation({p: at[p] for p in ps}, None, None, by_class, None, measures)
@@ -183,7 +175,7 @@ def _probability(prediction: Prediction) -> Tensor:
     """Return the probability of each predicted class (n,)."""
     column = {class_id: number for number, class_id in enumerate(prediction.columns)}
     rows = torch.tensor([column[class_id] for class_id in prediction.classes.tolist()])
-    return prediction.scores.double().gather(1, rows[:, None]).squeeze(1)
+    return prediction.probabilities.double().gather(1, rows[:, None]).squeeze(1)
 
 
 def _untested(stream: TaskStream, task: int) -> DataError:

@@ -3,8 +3,8 @@
 Every value is a run of its own for each seed, in a folder that is named by what differs from the preset. The run of the
 unchanged preset is therefore the one that `itaml run` and `itaml compare` make too, and all ablations share it.
 Knobs that are read after training only need one run a seed: the same trained learner is evaluated with every value
-(`itaml.run.remeasure`), which compares the values on the same weights. That holds for every `SgdLearner`; whether
-another kind of learner reads such a setting while it trains is not known, so it is trained for every value.
+(`itaml.run.remeasure`), which compares the values on the same weights. The traits of a method say which settings of
+inference its training reads; a learner without traits is trained for every value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from itaml.config import parse_overrides
 from itaml.errors import DataError, ItamlError, UnknownNameError, UsageError
 from itaml.learners import LEARNERS
-from itaml.learners.base import SgdLearner
+from itaml.learners.contract import Traits
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import RunConfig, default_folder, resolve
 from itaml.run.knobs import CONTINUUM, KNOBS, Knob, default_values, find_knob, is_number, share_of_memory, word
@@ -167,13 +167,14 @@ def _check_knob(knob: Knob, method: str, overrides: Mapping[str, Any]) -> bool:
     if knob.name != CONTINUUM and knob.name not in fields:
         there = ", ".join(name for name in KNOBS if name == CONTINUUM or name in fields)
         raise UnknownNameError(f"{method} has no setting {knob.name!r} to vary; its knobs are: {there}")
-    if knob.of_memory and not getattr(kind, "uses_memory", True):
+    traits = getattr(kind, "traits", Traits(trains_gradients=False))
+    if knob.of_memory and not traits.uses_memory:
         raise UsageError(f"{method} keeps no exemplars: varying {knob.name} would change nothing")
     if knob.name in overrides:
         raise UsageError(f"--set {knob.name} and --over {knob.name} contradict each other; name values with --values")
     if knob.name == CONTINUUM:
         return True
-    return knob.at_inference and issubclass(kind, SgdLearner) and knob.name not in kind.read_in_training
+    return knob.at_inference and traits.trains_gradients and knob.name not in traits.read_in_training
 
 
 def _parsed(knob: Knob, text: str) -> Any:

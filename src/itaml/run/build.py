@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from itaml.config import Compute, Seeds, build
+from itaml.config import build
 from itaml.data.benchmarks import benchmark, build_stream
-from itaml.data.images import ClassId, Shape
+from itaml.data.images import ClassId
 from itaml.data.readable import unreadable_classes
 from itaml.data.root import data_root as find_root
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError, SettingsError
 from itaml.learners import LEARNERS
-from itaml.learners.base import SgdLearner
-from itaml.learners.contract import Learner
-from itaml.models.classifier import build_classifier
+from itaml.learners.contract import Learner, Traits
+from itaml.learners.learner import GradientLearner
 from itaml.run.config import RunConfig
 
 MOST_NAMES = 10  # classes named in an error
@@ -71,32 +70,16 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
     if values.get("horizon") == "stream":
         values["horizon"] = len(stream)
     settings = build(kind.Settings, values)
-    if getattr(kind, "uses_memory", False):
+    if getattr(kind, "traits", Traits(memory="none")).uses_memory:
         _check_memory(settings, classes=sum(map(len, stream.splits)))
-    learner = learner_from_settings(kind, settings, shape=stream.shape, seeds=config.seeds, compute=config.compute)
-    if isinstance(learner, SgdLearner):
+    if getattr(kind, "from_settings", None) is None:
+        raise SettingsError(
+            f"{config.method} has no classmethod from_settings(settings, *, shape, seeds, compute) that makes a learner"
+        )
+    learner: Learner = kind.from_settings(settings, shape=stream.shape, seeds=config.seeds, compute=config.compute)
+    if isinstance(learner, GradientLearner):
         for index, task_classes in enumerate(stream.splits):
             learner.check_classes(index, task_classes)
-    return learner
-
-
-def learner_from_settings(kind: Any, settings: Any, *, shape: Shape, seeds: Seeds, compute: Compute) -> Learner:
-    """Make a learner: by its own `from_settings` if it has one, else around a classifier with the settings' backbone.
-
-    Raises:
-        SettingsError: the learner has no `from_settings` and its settings name no backbone.
-    """
-    learner: Learner
-    if getattr(kind, "from_settings", None):
-        learner = kind.from_settings(settings, shape=shape, seeds=seeds, compute=compute)
-        return learner
-    if not hasattr(settings, "backbone"):
-        raise SettingsError(
-            f"{kind.__name__} has no setting backbone: it needs a classmethod "
-            "from_settings(settings, *, shape, seeds, compute) that makes a learner"
-        )
-    model = build_classifier(settings.backbone, shape=shape, seed=seeds.init)
-    learner = kind(model, settings=settings, seeds=seeds, compute=compute)
     return learner
 
 
@@ -105,5 +88,5 @@ def _check_memory(settings: Any, *, classes: int) -> None:
     if settings.memory and settings.room < classes:
         part = "" if settings.room == settings.memory else f", of which a part has {settings.room},"
         raise SettingsError(
-            f"a memory of {settings.memory} pictures{part} is smaller than the {classes} classes to remember"
+            f"a memory of {settings.memory} images{part} is smaller than the {classes} classes to remember"
         )

@@ -14,6 +14,7 @@ from itaml.config import DEFAULT_PRESET, Compute, Seeds, Settings, build, load_p
 from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
 from itaml.errors import ItamlError, SettingsError
 from itaml.learners import LEARNERS
+from itaml.learners.contract import Traits
 from itaml.models import MODELS
 from itaml.run.knobs import word
 
@@ -100,7 +101,7 @@ def resolve(
 def _settings(
     chosen: Benchmark, method: str, preset: str, overrides: Mapping[str, Any], learner: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    remembers = getattr(learner, "uses_memory", True)
+    remembers = getattr(learner, "traits", Traits()).uses_memory
     if not remembers and overrides.get("memory"):
         raise SettingsError(f"{method} keeps no exemplars: memory must be 0 or left out, not {overrides['memory']!r}")
     values: dict[str, Any] = {"memory": chosen.memory if remembers else 0, "backbone": chosen.model}

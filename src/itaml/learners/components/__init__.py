@@ -1,1 +1,1 @@
-"""Parts that learners are composed of."""
+"""Parts that methods are composed of: a teacher, an importance penalty, a generator."""

@@ -1,0 +1,174 @@
+"""Two-stage inference for any classifier: predict the task of a continuum, adapt to it, predict the classes.
+
+All learners share it, so that methods without a notion of tasks are evaluated by the same rule. With `max-logit` and
+without adaptation, a continuum of one sample gets the plain arg-max over all classes seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from itaml import seeding
+from itaml.config import Seeds
+from itaml.inference.adapt import adapt
+from itaml.inference.calibrate import Calibration, fit_calibration
+from itaml.inference.predict import joint_probabilities, name_classes, task_posterior
+from itaml.inference.settings import InferenceSettings
+from itaml.inference.task import log_posteriors, max_responses, predict_tasks
+from itaml.memory.store import Memory
+from itaml.models.classifier import Classifier
+from itaml.models.table import TaskTable
+from itaml.optimizers import make_optimizer
+from itaml.params import Weights
+
+BATCH = 500  # images per forward pass
+Value = TypeVar("Value")
+
+
+class Predictor:
+    """Prediction from a trained classifier and its exemplars. Predicting never changes the classifier.
+
+    Args:
+        model: the classifier.
+        memory: the exemplars that adaptation and calibration use.
+        settings: see `InferenceSettings`.
+        seeds: `seeds.adapt` draws the mini-batches of the adaptation.
+        class_scores: replaces `model_scores` for methods that predict classes in a way of their own.
+    """
+
+    def __init__(
+        self,
+        model: Classifier,
+        memory: Memory,
+        *,
+        settings: InferenceSettings,
+        seeds: Seeds,
+        class_scores: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self.model, self.memory = model, memory
+        self.settings, self.seeds = settings, seeds
+        self.class_scores = class_scores or self.model_scores
+        self._cache: dict[str, Any] = {}
+
+    @property
+    def table(self) -> TaskTable:
+        """Which class is in which task and column."""
+        return self.model.table
+
+    def clear_caches(self) -> None:
+        """Drop everything derived from weights that are about to change."""
+        self._cache = {}
+
+    def cached(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return a value that is computed once, until the weights change."""
+        if name not in self._cache:
+            self._cache[name] = compute()
+        value: Value = self._cache[name]
+        return value
+
+    def predict(
+        self, scores: Tensor, continua: Tensor, read: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return each sample's class id (n,), task (n,) and probability of each class (n, columns).
+
+        Args:
+            scores: class scores of the generic model (n, columns).
+            continua: number of each sample's continuum (n,), from 0 without gaps.
+            read: returns the pixels of some samples, for learners that adapt.
+        """
+        tasks = predict_tasks(self.task_scores(scores), continua)[continua]
+        classes, inside = name_classes(
+            tasks, self.table, lambda rows, task: self.adapted_scores(read(rows), scores[rows], task)
+        )
+        posterior = task_posterior(self.task_evidence(scores), continua)[continua]
+        return classes, tasks, joint_probabilities(scores, inside, tasks, posterior, self.table).float()
+
+    def model_scores(self, images: Tensor) -> Tensor:
+        """Return the logits of the generic model (n, columns), on the CPU."""
+        return self._outputs(images, {})
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return the features of the generic model (n, d), on the CPU."""
+        self.model.eval()
+        with torch.no_grad():
+            return torch.cat([self.model.features(self._placed(part)).float().cpu() for part in images.split(BATCH)])
+
+    def task_scores(self, class_scores: Tensor) -> Tensor:
+        """Return each sample's score for each task (n, tasks), by the rule that the settings name."""
+        if self.settings.task_score == "max-logit":
+            return max_responses(class_scores, self.table)
+        return self.task_evidence(class_scores)
+
+    def task_evidence(self, class_scores: Tensor) -> Tensor:
+        """Return each sample's log-evidence for each task (n, tasks), which adds up over a continuum."""
+        if self.settings.task_score == "calibrated":
+            return self.calibration()(max_responses(class_scores, self.table))
+        return log_posteriors(class_scores, self.table)
+
+    def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
+        """Return the scores of a task's own columns (n, size), by the model adapted to it."""
+        weights = self.adapted_weights(task)
+        if not weights:
+            return class_scores[:, self.table.columns(task)]
+        return self._outputs(images, weights)[:, self.table.columns(task)]
+
+    def adapted_weights(self, task: int) -> Weights:
+        """Return the weights that adapting to a task changes, from the cache after the first call; {} for none."""
+        return self.cached(f"adapted {task}", lambda: self._adapt(task))
+
+    def _adapt(self, task: int) -> Weights:
+        s = self.settings
+        exemplars = self.memory.exemplars(self.table.tasks[task])
+        if not s.adapt_steps or exemplars is None or self.table.sizes[task] < 2:
+            return {}
+        images, labels = exemplars.load()
+        self.model.eval()
+        return adapt(
+            self.model,
+            self._placed(images),
+            self.table.column_of(labels).to(self._device()),
+            steps=s.adapt_steps,
+            batch_size=s.adapt_batch,
+            make_optimizer=lambda tensors: make_optimizer(s.adapt_optimizer, tensors, lr=s.adapt_lr),
+            scope=s.adapt_scope,
+            loss=s.loss,
+            negatives=s.negatives,
+            guard=s.adapt_guard,
+            generator=seeding.generator(self.seeds.adapt, "adapt", task),
+        )
+
+    def calibration(self) -> Calibration:
+        """Return the calibration of task scores, fitted on the exemplars at the first call after learning."""
+        return self.cached("calibration", self._calibrate)
+
+    def _calibrate(self) -> Calibration:
+        exemplars = self.memory.exemplars()
+        assert exemplars is not None, "the settings refuse calibration without a memory"
+        images, labels = exemplars.load()
+        scores = max_responses(self.class_scores(images), self.table)
+        return fit_calibration(scores, self.table.task_of(labels))
+
+    def _outputs(self, images: Tensor, weights: Weights) -> Tensor:
+        self.model.eval()
+        with torch.no_grad():
+            parts = [self._scores(self._placed(part), weights) for part in images.split(BATCH)]
+        return torch.cat([part.float().cpu() if part.dtype == torch.bfloat16 else part.cpu() for part in parts])
+
+    def _scores(self, images: Tensor, weights: Weights) -> Tensor:
+        """Return the scores (n, columns) of the model with some weights in place of its own."""
+        scores: Tensor = functional_call(self.model, weights, (images,))
+        if not self.settings.mirror:
+            return scores
+        flipped: Tensor = functional_call(self.model, weights, (images.flip(3),))
+        return (scores + flipped) / 2
+
+    def _placed(self, images: Tensor) -> Tensor:
+        return images.to(self._device())
+
+    def _device(self) -> torch.device:
+        return self.model.head.weight.device

@@ -1,0 +1,99 @@
+"""`Context`: what a method works with. The network, the exemplars, and how to compute."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from itaml.config import Compute, Seeds
+from itaml.data.augment import recipe
+from itaml.errors import SettingsError
+from itaml.learners import compute as hardware
+from itaml.learners.batch import Batch, Progress
+from itaml.learners.compiled import CompiledBackbone
+from itaml.learners.contract import Traits
+from itaml.learners.settings import TrainingSettings
+from itaml.memory.store import Memory
+from itaml.meta.inner import normalized_alone
+from itaml.models.classifier import Classifier
+from itaml.models.table import TaskTable
+from itaml.optimizers import make_optimizer
+
+EVERYTHING = 2**48  # images; no data set has more
+
+
+class Context:
+    """The network on its device, its exemplars, and the settings of one learner.
+
+    Args:
+        model: the network; it is moved to the device and trained in place.
+        settings: of the method.
+        seeds: a seed for each thing that is drawn.
+        compute: device, precision, and whether to compile.
+        traits: of the method.
+
+    Raises:
+        SettingsError: the settings name something that does not exist, or that this machine or method cannot do.
+    """
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        settings: TrainingSettings,
+        seeds: Seeds,
+        compute: Compute | None = None,
+        traits: Traits,
+    ) -> None:
+        compute = compute or Compute()
+        recipe(settings.augment)  # an unknown name is an error before any training
+        for name in (settings.optimizer, settings.adapt_optimizer):
+            make_optimizer(name, [torch.zeros(1)], lr=settings.lr)
+        self.settings, self.seeds = settings, seeds
+        self.device = hardware.pick_device(compute)
+        self.layout = torch.channels_last if hardware.has_convolutions(model) else torch.preserve_format
+        self.model = hardware.place(model, self.device, self.layout)
+        self.bf16 = hardware.use_bf16(compute, model, self.device)
+        self.autocast = hardware.autocast(self.device, bf16=self.bf16)
+        self.compiled = self._compile(traits) if compute.compile else None
+        self.memory = _memory(settings, traits)
+        self.progress: Progress | None = None  # of the task under way
+
+    def _compile(self, traits: Traits) -> CompiledBackbone:
+        if not traits.supports_compile:
+            raise SettingsError("compile needs a method that trains by one pass through the network; leave it out")
+        return CompiledBackbone(self.model.backbone, batch_size=self.settings.batch_size, device=self.device)
+
+    @property
+    def table(self) -> TaskTable:
+        """Which class is in which task and column."""
+        return self.model.table
+
+    @property
+    def task_epochs(self) -> int:
+        """How many epochs the task under way takes."""
+        s = self.settings
+        return s.first_epochs if s.first_epochs and len(self.table) <= 1 else s.epochs
+
+    def make_batch(self, pixels: Tensor, labels: Tensor, rows: Tensor | None = None) -> Batch:
+        """Put pixels on the device, and look up each label's column and task."""
+        self.model.check(pixels)
+        columns = self.table.column_of(labels)
+        tasks = self.table.task_of_column[columns]
+        return Batch(self.placed(pixels), columns.to(self.device), tasks.to(self.device), rows)
+
+    def placed(self, images: Tensor) -> Tensor:
+        """Return images on the device, in the memory layout of the network."""
+        return images.to(self.device, memory_format=self.layout)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits (n, columns) in float32, computed in the chosen precision."""
+        with normalized_alone(self.model, len(images)), self.autocast():
+            logits: Tensor = self.model.logits(images, through=self.compiled)
+        return logits.float() if logits.dtype == torch.bfloat16 else logits
+
+
+def _memory(settings: TrainingSettings, traits: Traits) -> Memory:
+    if traits.memory == "everything":
+        return Memory(budget=EVERYTHING, selection="first")
+    return Memory(budget=settings.memory if traits.uses_memory else 0, selection=settings.selection)

@@ -116,7 +116,7 @@ def test_a_usual_value_that_is_impossible_is_said_to_be_left_out(
         (("digits", "--over", "beta", "--values", ","), "at least one value"),
         (("digits", "--over", "optimizer", "--values", "sgd,adm"), "optimizer=adm: no optimizer 'adm'; did you mean"),
         (("digits", "--over", "augment", "--values", "crp"), "augment=crp: no augmentation 'crp'; did you mean 'crop'"),
-        (("digits", "--over", "memory", "--values", "9"), "memory=9: a memory of 9 pictures is smaller than the 10"),
+        (("digits", "--over", "memory", "--values", "9"), "memory=9: a memory of 9 images is smaller than the 10"),
         (("digits", "--over", "inner_steps", "--method", "ewc"), "ewc has no setting 'inner_steps' to vary"),
         (("digits", "--over", "beta", "--set", "beta=1"), "--set beta and --over beta contradict each other"),
         (("digits", "--over", "beta", "--preset", "bst"), "did you mean 'best'"),

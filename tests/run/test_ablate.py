@@ -166,14 +166,14 @@ def test_what_the_data_makes_impossible_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small: dict[str, Any] = {"benchmark": "small", "overrides": {"epochs": 1}}
-    with pytest.raises(SettingsError, match="memory=3: a memory of 3 pictures is smaller than the 4 classes"):
+    with pytest.raises(SettingsError, match="memory=3: a memory of 3 images is smaller than the 4 classes"):
         check(_plan(tmp_path, "memory", "8", "3", **small))
     with pytest.raises(UnknownNameError, match="optimizer=adm: no optimizer 'adm'; did you mean 'adam'"):
         check(_plan(tmp_path, "optimizer", "adm", **small))
     monkeypatch.setitem(BENCHMARKS, "small", replace(BENCHMARKS["small"], memory=6))
     fewer = check(_plan(tmp_path, "memory", **small))
     assert [variant.value for variant in fewer.variants] == [6, 12]
-    assert fewer.left_out == ("memory=3: a memory of 3 pictures is smaller than the 4 classes to remember",)
+    assert fewer.left_out == ("memory=3: a memory of 3 images is smaller than the 4 classes to remember",)
     with pytest.raises(SettingsError, match=r"^a memory of 3 pictures"):  # not the fault of any value of the knob
         check(_plan(tmp_path, "task_score", benchmark="small", overrides={"memory": 3}))
     assert not list(tmp_path.iterdir())

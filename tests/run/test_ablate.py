@@ -174,7 +174,7 @@ def test_what_the_data_makes_impossible_is_refused_before_training(
     fewer = check(_plan(tmp_path, "memory", **small))
     assert [variant.value for variant in fewer.variants] == [6, 12]
     assert fewer.left_out == ("memory=3: a memory of 3 images is smaller than the 4 classes to remember",)
-    with pytest.raises(SettingsError, match=r"^a memory of 3 pictures"):  # not the fault of any value of the knob
+    with pytest.raises(SettingsError, match=r"^a memory of 3 images"):  # not the fault of any value of the knob
         check(_plan(tmp_path, "task_score", benchmark="small", overrides={"memory": 3}))
     assert not list(tmp_path.iterdir())
 

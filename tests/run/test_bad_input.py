@@ -157,7 +157,7 @@ def test_a_memory_that_cannot_hold_the_classes_is_refused_before_learning() -> N
     stream = synthetic_stream((2, 2))
     learner.learn(stream[0])
     before = learner.state_dict()
-    with pytest.raises(SettingsError, match="a memory of 3 pictures is smaller than the 4 classes"):
+    with pytest.raises(SettingsError, match="a memory of 3 images is smaller than the 4 classes"):
         learner.learn(stream[1])
     assert same_bits(learner.state_dict(), before)
 

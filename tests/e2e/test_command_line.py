@@ -70,7 +70,7 @@ def test_uneven_split_and_single_p(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "digits", "-p", "0"], "greater than or equal to 1"),
         (["run", "digits", "--split", "5,4"], "task sizes 5,4 add up to 9, not to 10"),
         (["run", "digits", "--split", "a"], "a split is a list of numbers such as 4,3,2,1, not 'a'"),
-        (["run", "digits", "--set", "memory=5"], "a memory of 5 pictures is smaller than the 10 classes"),
+        (["run", "digits", "--set", "memory=5"], "a memory of 5 images is smaller than the 10 classes"),
         (["run", "digits", "--set", "engine=fused", "--set", "inner_steps=2"], "engine=fused computes update=paper"),
         (["run", "digits", "--device", "tpu"], "option device: must be 'auto', 'cpu', 'cuda' or 'mps'"),
         (["list", "modles"], "did you mean 'models'?"),

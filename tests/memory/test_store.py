@@ -156,7 +156,7 @@ def test_impossible_memories(budget: int, selection: str, message: str) -> None:
 def test_a_budget_smaller_than_the_classes_is_refused_and_nothing_is_lost() -> None:
     memory = Memory(budget=2, selection="first")
     add(memory, {0: 3, 1: 3})
-    with pytest.raises(SettingsError, match="a memory of 2 pictures is smaller than the 3 classes"):
+    with pytest.raises(SettingsError, match="a memory of 2 images is smaller than the 3 classes"):
         add(memory, {2: 3})
     assert kept(memory) == {0: [0], 1: [0]}
 

@@ -132,7 +132,7 @@ def _train(model: Model, arriving: Arriving, *, epochs: int | None, compute: Com
     chosen = _epochs(model, train) if epochs is None else epochs
     settings = build(ITAMLSettings, {**facts.settings, "epochs": chosen})
     learner = model.learner or make_learner(facts, settings, compute)
-    learner.settings = settings
+    learner.configure(settings)
     share = held_back.held_share(facts.options.memory, len(classes))
     learner.memory.budget = facts.options.memory - share * len(classes)
     remove_exemplars(learner.memory, stale)

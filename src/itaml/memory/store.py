@@ -54,7 +54,7 @@ class Memory:
             SettingsError: the budget is smaller than the number of classes.
         """
         if 0 < self.budget < classes:
-            raise SettingsError(f"a memory of {self.budget} pictures is smaller than the {classes} classes to remember")
+            raise SettingsError(f"a memory of {self.budget} images is smaller than the {classes} classes to remember")
 
     def add(
         self,

@@ -46,9 +46,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a page about short runs on digits: two methods, two seeds of one."""
+    """Return a page about short runs on digits: three methods, two seeds of one."""
     folder = tmp_path_factory.mktemp("browser")
-    for method, seed in (("itaml", 0), ("itaml", 1), ("finetune", 0)):
+    for method, seed in (("itaml", 0), ("itaml", 1), ("replay", 0), ("finetune", 0)):
         compute = Compute(device="cpu", precision="fp32")
         config = resolve("digits", method=method, seed=seed, overrides={"epochs": 2}, compute=compute)
         run_experiment(config, folder / "runs" / f"{method}{seed}")
@@ -78,10 +78,10 @@ def test_the_browser_shows_curves_and_matrix_without_errors(report: Path) -> Non
     ran = _chromium(report, "--dump-dom", f"--log-net-log={log}")
     assert "CONSOLE" not in ran.stderr
     dom = ran.stdout
-    assert len(re.findall(r"<svg [^>]*class=\"chart\"", dom)) == 4 * 3 + 2 + 2 * 6 + 2
+    assert len(re.findall(r"<svg [^>]*class=\"chart\"", dom)) == 4 * 3 + 2 + 3 * 6 + 3
     assert "Accuracy of each task, p = 20, %" in dom
     assert dom.count('<th scope="col"') == dom.count('<button type="button">')  # the script has made them
-    assert dom.count("data:image/png;base64,") == 10  # the exemplars of ten classes
+    assert dom.count("data:image/png;base64,") == 2 * 10  # the exemplars of ten classes
     assert "itaml (best" not in dom
     assert _asked_by_the_page(log) == set()
 
@@ -117,6 +117,38 @@ def test_light_and_dark_differ_and_both_are_drawn(report: Path) -> None:
     assert light.getpixel((2, 2)) == (255, 255, 255)
     assert dark.getpixel((2, 2)) == (0x14, 0x18, 0x1D)
     assert len(set(light.resize((128, 300)).get_flattened_data())) > 100
+
+
+def _drive(report: Path, name: str, script: str) -> str:
+    """Run a script on the page in a frame, `d` being its document; return the text that the script computes."""
+    outer = report.with_name(f"{name}.html")
+    outer.write_text(
+        '<iframe src="report.html" width="1200" height="900"></iframe>'
+        f"<script>onload=()=>{{const d=frames[0].document;document.title=(()=>{{{script}}})()}}</script>",
+        encoding="utf-8",
+    )
+    dom = _chromium(outer, "--dump-dom", "--allow-file-access-from-files", "--virtual-time-budget=3000").stdout
+    found = re.search(r"<title>(.*?)</title>", dom)
+    assert found is not None
+    return found[1]
+
+
+def test_a_click_on_a_column_sorts_the_rows_and_a_second_one_turns_them(report: Path) -> None:
+    names = "[...d.querySelectorAll('tbody tr[data-series] th')].map(th=>th.textContent).join()"
+    click = "d.querySelector('thead button').click();"
+    said = _drive(report, "sort", f"{click}const up={names};{click}return up+' '+{names}")
+    assert said == "itaml,replay,finetune replay,itaml,finetune"  # finetune is not ranked: it stays below
+
+
+def test_a_tap_on_a_method_highlights_it_in_table_and_charts(report: Path) -> None:
+    tap = "d.querySelector('.legend button').click();"
+    marked = "[...d.querySelectorAll('.compare .on')].map(e=>e.dataset.series)"
+    faint = "getComputedStyle(d.querySelector('.charts.r1 [data-series=\"1\"]')).opacity"
+    said = _drive(report, "tap", f"{tap}const m={marked};return [new Set(m).size,m.length>9,m[0]]")
+    assert said == "1,true,0"
+    still = "d.querySelectorAll('.compare *').forEach(e=>{e.style.transition='none'});"
+    assert float(_drive(report, "faint", f"{still}{tap}return {faint}")) == 0.12
+    assert _drive(report, "again", f"{tap}{tap}return {marked}.length") == "0"
 
 
 def test_nothing_but_tables_is_wider_than_a_phone(report: Path) -> None:

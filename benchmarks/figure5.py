@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from itaml.report.figures import figure5
-from itaml.report.result import load_result
 from itaml.report.summary import group
 from itaml.report.svg import to_svg
+from itaml.run.result import load_result
 from itaml.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -74,7 +74,7 @@ def test_a_trained_learner_is_evaluated_with_every_value_and_only_once(
         "evaluating adapt_steps=0-seed0",
         "evaluating adapt_steps=1-seed0",
     ]
-    assert "trained once a seed, with adapt_steps=0" in said.out
+    assert "trained once per seed, with adapt_steps=0" in said.out
     assert _main(*words) == 0
     again = capsys.readouterr()
     assert again.out == said.out

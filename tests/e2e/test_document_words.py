@@ -13,9 +13,9 @@ import pytest
 
 from itaml.config import parse_overrides
 from itaml.learners import LEARNERS
-from itaml.report.result import load_result
 from itaml.report.text import command
 from itaml.run.config import completed, resolve
+from itaml.run.result import load_result
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]

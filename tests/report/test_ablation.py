@@ -13,13 +13,14 @@ import pytest
 
 from handmade import finish
 from itaml.inference.bound import task_accuracy
-from itaml.report.ablation import Ablation, measure
+from itaml.report.ablation import Ablation, stat
 from itaml.report.ablation_files import write
 from itaml.report.ablation_plot import plot, plot_of_file
-from itaml.report.result import collect
+from itaml.report.collection import collect
 from itaml.report.svg import to_svg
 from itaml.report.table import cell
 from itaml.run.ablate import Plan, plan
+from itaml.run.ablation import measure
 from itaml.run.experiment import run_experiment
 from itaml.run.remeasure import Remeasure
 from plotted import line_points
@@ -31,7 +32,7 @@ def _plan(runs: Path, over: str, *values: str, benchmark: str = "digits", **rest
 
 
 def _measured(made: Plan, folder: Path) -> Ablation:
-    return measure(made, keep=folder / "evaluations", remeasure=Remeasure())
+    return Ablation(measure(made, keep=folder / "evaluations", remeasure=Remeasure()))
 
 
 def _beta(tmp_path: Path) -> Ablation:
@@ -63,8 +64,8 @@ def test_a_run_that_failed_or_is_damaged_is_left_out_and_named(tmp_path: Path) -
     (made.jobs[1].folder / "result.json").write_text("{", encoding="utf-8")
     ablation = _measured(made, tmp_path)  # beta=2 was never run
     assert [(level.label, level.seeds) for level in ablation.levels] == [("0", (0,)), ("1", (0, 1))]
-    assert len(ablation.problems) == 1
-    assert str(made.jobs[1].folder) in ablation.problems[0]
+    assert len(ablation.measured.problems) == 1
+    assert str(made.jobs[1].folder) in ablation.measured.problems[0]
 
 
 def test_the_table_of_p_has_the_prediction_of_algorithm_4_beside_what_was_measured(tmp_path: Path) -> None:
@@ -73,8 +74,8 @@ def test_the_table_of_p_has_the_prediction_of_algorithm_4_beside_what_was_measur
         finish(job, last=last)
     ablation = _measured(made, tmp_path)
     assert [column.name for column in ablation.columns] == ["task", "task, Alg. 4", "class"]
-    numbers = [[level.stat(column.name) for column in ablation.columns] for level in ablation.levels]
-    means = [[stat.mean for stat in row if stat is not None] for row in numbers]
+    numbers = [[stat(level, column.name) for column in ablation.columns] for level in ablation.levels]
+    means = [[one.mean for one in row if one is not None] for row in numbers]
     assert means == [pytest.approx([0.85, 0.9, 0.85]), pytest.approx([1.0, 0.99, 0.95])]
     assert not any(row.best for row in ablation.table.rows)  # more samples are not a merit
     assert not (tmp_path / "evaluations").exists()

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from itaml.config import Compute
+from itaml.report.collection import collect
 from itaml.report.page import page
-from itaml.report.result import collect
 from itaml.run.config import resolve
 from itaml.run.experiment import run_experiment
 

@@ -6,8 +6,8 @@ import pytest
 
 from handmade import handmade
 from itaml.report.ranking import finding, lower_bound, rank, remarks
-from itaml.report.result import Result
 from itaml.report.summary import Group, group
+from itaml.run.result import Result
 
 
 def _groups(**accuracies: tuple[float, ...]) -> list[Group]:

@@ -14,9 +14,9 @@ import pytest
 from handmade import handmade
 from itaml.report import published
 from itaml.report.formats import written
-from itaml.report.result import Result
 from itaml.report.summary import Group, Stat, group, protocol_notes
 from itaml.report.table import Table, cell, make_table
+from itaml.run.result import Result
 
 
 def _result(**values: Any) -> Result:

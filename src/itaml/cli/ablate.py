@@ -98,7 +98,7 @@ def command(
     ablation = _measure(wanted, folder, data_root=data_root, force=force, quiet=quiet)
     if ablation.levels:
         _show(ablation, folder, form, as_json=as_json, quiet=quiet)
-    report_failures(wanted.jobs, ablation.problems)
+    report_failures(wanted.jobs, ablation.measured.problems)
 
 
 def _check_folder(out: Path | None) -> None:
@@ -109,7 +109,8 @@ def _check_folder(out: Path | None) -> None:
 
 
 def _measure(plan: Plan, folder: Path, *, data_root: Path | None, force: bool, quiet: bool) -> Ablation:
-    from itaml.report.ablation import measure
+    from itaml.report.ablation import Ablation
+    from itaml.run.ablation import measure
     from itaml.run.remeasure import Remeasure
 
     def tell(line: str) -> None:
@@ -117,7 +118,7 @@ def _measure(plan: Plan, folder: Path, *, data_root: Path | None, force: bool, q
             print(line, file=sys.stderr, flush=True)
 
     remeasure = Remeasure(data_root=data_root, force=force, tell=tell)
-    return measure(plan, keep=folder / "evaluations", remeasure=remeasure)
+    return Ablation(measure(plan, keep=folder / "evaluations", remeasure=remeasure))
 
 
 def _show(ablation: Ablation, folder: Path, form: str, *, as_json: bool, quiet: bool) -> None:

@@ -29,7 +29,7 @@ from itaml.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from itaml.report.result import Collection
+    from itaml.report.collection import Collection
     from itaml.run.pool import Job
 
 FIGURE5 = ("itaml:best", "itaml:paper", "reptile", "fomaml", "joint")
@@ -101,7 +101,7 @@ def _default_methods(figure5: bool) -> Sequence[str]:
 
 
 def _print_results(jobs: Sequence[Job], form: str, *, as_json: bool) -> Collection:
-    from itaml.report.result import collect
+    from itaml.report.collection import collect
     from itaml.report.summary import group
     from itaml.report.table import make_table
 

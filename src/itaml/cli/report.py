@@ -12,7 +12,7 @@ import typer
 from itaml.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
-    from itaml.report.result import Collection
+    from itaml.report.collection import Collection
 
 
 def command(
@@ -28,8 +28,8 @@ def command(
     Runs that cannot be read are named on standard error; the others are reported, and the exit code is 1.
     """
     from itaml.errors import DataError
+    from itaml.report.collection import collect
     from itaml.report.page import page
-    from itaml.report.result import collect
     from itaml.storage import write_atomically
 
     collection = collect(runs)
@@ -60,7 +60,7 @@ def _print(
 
 def _figures(collection: Collection, folder: Path) -> int:
     """Write every figure of the page to a folder; return how many."""
-    from itaml.report.collection import figures
+    from itaml.report.figure_files import figures
     from itaml.report.svg import write_figure
 
     charts = figures(collection)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from itaml._version import __version__
-from itaml.report.ablation import Ablation, Level
+from itaml.report.ablation import Ablation, stat
 from itaml.report.ablation_plot import plot
 from itaml.report.formats import written
 from itaml.report.svg import to_svg
+from itaml.run.ablation import Level
 from itaml.storage import write_atomically, write_json
 
 FORMAT = 1
@@ -48,17 +49,17 @@ def to_json(ablation: Ablation) -> dict[str, Any]:
         "config": plan.plain.model_dump(mode="json", exclude={"seed", "seeds"}),
         "values": [_row(ablation, level) for level in ablation.levels],
         "left_out": list(plan.left_out),
-        "environments": list(ablation.environments),
+        "environments": list(ablation.measured.environments),
     }
 
 
 def _row(ablation: Ablation, level: Level) -> dict[str, Any]:
-    stats = {column.name: level.stat(column.name) for column in ablation.columns}
+    stats = {column.name: stat(level, column.name) for column in ablation.columns}
     return {
         "value": level.value,
         "seeds": list(level.seeds),
         "runs": [run.name for run in level.runs],
         "numbers": [dict(numbers) for numbers in level.numbers],
-        "mean": {name: None if stat is None else stat.mean for name, stat in stats.items()},
-        "deviation": {name: None if stat is None else stat.deviation for name, stat in stats.items()},
+        "mean": {name: None if one is None else one.mean for name, one in stats.items()},
+        "deviation": {name: None if one is None else one.deviation for name, one in stats.items()},
     }

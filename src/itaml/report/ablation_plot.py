@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from itaml.report.ablation import PREDICTED, TASK, Ablation, Level
+from itaml.report.ablation import Ablation, stat
 from itaml.report.bars import dot_chart
 from itaml.report.charts import Panel, Series, line_chart, percent_range, shortened
 from itaml.report.figures import series_of
 from itaml.report.svg import Chart
+from itaml.run.ablation import PREDICTED, TASK, Level
 from itaml.run.experiment import read_json
 from itaml.run.knobs import CONTINUUM, KNOBS, is_number
 
@@ -36,7 +37,7 @@ class _Plot:
             return self._against_p(levels)
         x = [level.value if numbers else place for place, level in enumerate(levels)]
         lines = [
-            series_of(f"p = {p}", x, [level.stat(f"class p={p}") for level in levels], style=style)
+            series_of(f"p = {p}", x, [stat(level, f"class p={p}") for level in levels], style=style)
             for style, p in enumerate(dict.fromkeys((1, self.p)))
         ]
         if not numbers:
@@ -49,8 +50,8 @@ class _Plot:
     def _against_p(self, levels: Sequence[Level]) -> Chart:
         sizes = [level.value for level in levels]
         lines = [
-            series_of(name, sizes, [level.stat(column.name) for level in levels], style=style)
-            for name, column, style in (("measured", TASK, 0), ("Algorithm 4", PREDICTED, -1))
+            series_of(name, sizes, [stat(level, number) for level in levels], style=style)
+            for name, number, style in (("measured", TASK, 0), ("Algorithm 4", PREDICTED, -1))
         ]
         known = [line for line in lines if line.last is not None]
         return self._lines(known, "task accuracy", "p: samples of one unknown task", log=True)

@@ -1,40 +1,41 @@
-"""Every figure of a report by a name that can be a file's name."""
+"""`Collection`: the results below some paths, and what could not be read."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from itaml.report.charts import line_chart
-from itaml.report.figures import accuracy_panels, cost_panels, figure5
-from itaml.report.method_figures import method_figures
-from itaml.report.ranking import rank
-from itaml.report.result import Collection
-from itaml.report.summary import by_benchmark, group
-from itaml.report.svg import Chart
+from itaml.errors import DataError
+from itaml.run.result import NAME, Result, load_result
 
 
-def figures(collection: Collection) -> dict[str, Chart]:
-    """Return the figures of all benchmarks and methods; names are unique."""
-    found: dict[str, Chart] = {}
-    for name, results in by_benchmark(collection.results).items():
-        place, groups = file_name(name), rank(group(results)).groups
-        p = max(one.first.p for one in groups)
-        panels = accuracy_panels(groups, p) | cost_panels(groups)
-        found |= {f"{place}-{title}": line_chart(panel) for title, panel in panels.items()}
-        found[f"{place}-figure5"] = figure5(groups, p)
-        for style, one in enumerate(groups):
-            label = _unused(f"{place}-{file_name(one.label)}", found)
-            found |= {f"{label}-{title}": chart for title, chart in method_figures(one, style).items()}
-    return found
+@dataclass(frozen=True)
+class Collection:
+    """Results that could be read, and a sentence for each that could not."""
+
+    results: tuple[Result, ...]
+    problems: tuple[str, ...]
 
 
-def file_name(text: str) -> str:
-    """Return text with everything but letters, digits and dots replaced by dashes."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.") or "unnamed"
+def collect(paths: Sequence[Path | str]) -> Collection:
+    """Read runs, result files, and folders of runs; one bad file does not hide the others."""
+    results: dict[Path, Result] = {}
+    problems: list[str] = []
+    for path in paths:
+        for member in _members(Path(path)):
+            try:
+                result = load_result(member)
+            except DataError as error:
+                problems.append(str(error))
+                continue
+            assert result.path is not None
+            results.setdefault(result.path.resolve(), result)
+    return Collection(tuple(results.values()), tuple(problems))
 
 
-def _unused(label: str, found: dict[str, Chart]) -> str:
-    number, wanted = 2, label
-    while any(name.startswith(f"{wanted}-") for name in found):
-        wanted, number = f"{label}-{number}", number + 1
-    return wanted
+def _members(path: Path) -> list[Path]:
+    """Return the runs that a path stands for: itself, or every run below it."""
+    if not path.is_dir() or (path / NAME).exists() or (path / "config.json").exists():
+        return [path]
+    return sorted({file.parent for name in (NAME, "config.json") for file in path.rglob(name)}) or [path]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from itaml.errors import CheckpointError
-from itaml.report.result import Result
 from itaml.run.exemplars import read_exemplars
+from itaml.run.result import Result
 
 if TYPE_CHECKING:
     import torch

@@ -6,30 +6,32 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from itaml.metrics.metric import MEGABYTES, SECONDS, Metric
+from itaml.metrics.registry import metrics
 from itaml.report import published
 from itaml.report.charts import Panel, Series, Value, line_chart, panels_chart, percent_range
-from itaml.report.result import TaskRow
 from itaml.report.summary import Group, Stat
 from itaml.report.svg import Chart
+from itaml.run.result import TaskRow
 
 Number = Callable[[TaskRow], float | None]
 
 
 def accuracy_panels(groups: Sequence[Group], p: int) -> dict[str, Panel]:
-    """Return accuracy after each task: alone (p = 1), and in the three settings of the paper's Figure 5."""
-    wanted: dict[str, tuple[str, Number, int | None]] = {
-        "class-p1": ("Class accuracy, p = 1", _class(1), 1),
-        "task-agnostic": (f"Task-agnostic, p = {p}", _class(p), p),
-        "task-aware": ("Task-aware", lambda row: row.task_aware, None),
-        "no-update": ("No inference update", lambda row: row.no_update, None),
-    }
-    if p == 1:
-        del wanted["class-p1"]
-    lines = {name: _lines(groups, number, at) for name, (_, number, at) in wanted.items()}
+    """Return the metrics that are plotted after each task, by names that can be part of a file's name."""
+    sizes = {f"class p={size}": size for size in (1, p)}  # metrics that others have published
+    plotted = [metric for metric in metrics({1, p}) if metric.plotted]
+    lines = {metric: _lines(groups, metric.after, sizes.get(metric.name)) for metric in plotted}
     span = percent_range(line for some in lines.values() for line in some)
     return {
-        name: Panel(some, wanted[name][0], "tasks learned", "accuracy, %", span) for name, some in lines.items() if some
+        metric.key.replace("_", "-"): Panel(some, _title(metric), "tasks learned", "accuracy, %", span)
+        for metric, some in lines.items()
+        if some
     }
+
+
+def _title(metric: Metric) -> str:
+    return metric.title[0].upper() + metric.title[1:].replace("p=", "p = ")
 
 
 def axis_ranges(panels: Mapping[str, Panel]) -> dict[str, list[Chart]]:
@@ -57,23 +59,28 @@ def _better_half(series: Sequence[Series]) -> tuple[float, float]:
 
 def figure5(groups: Sequence[Group], p: int) -> Chart:
     """Draw the three panels of the paper's Figure 5 side by side, as far as the methods have them."""
-    return panels_chart([panel for name, panel in accuracy_panels(groups, p).items() if name != "class-p1"])
+    titles = {
+        f"class-p{p}": f"Task-agnostic, p = {p}",
+        "task-aware": "Task-aware",
+        "no-update": "No inference update",
+    }
+    panels = accuracy_panels(groups, p)
+    return panels_chart([replace(panels[name], title=title) for name, title in titles.items() if name in panels])
 
 
 def cost_panels(groups: Sequence[Group]) -> dict[str, Panel]:
     """Return training seconds and peak memory of each task."""
 
-    def panel(title: str, y_label: str, number: Number) -> Panel:
+    def panel(metric: Metric, y_label: str) -> Panel:
         lines = [
-            series_of(one.label, range(1, one.tasks + 1), one.after_each_task(number), style=style, scale=1.0)
+            series_of(one.label, range(1, one.tasks + 1), one.after_each_task(metric.after), style=style, scale=1.0)
             for style, one in enumerate(groups)
         ]
-        return Panel(lines, title, "task", y_label)
+        return Panel(lines, f"{_title(metric)} after each task", "task", y_label)
 
-    return {
-        "time": panel("Training time of each task", "seconds", lambda row: row.train_seconds),
-        "memory": panel("Peak memory of the process so far", "megabytes", lambda row: row.peak_memory_mb),
-    }
+    units = {SECONDS: ("time", "seconds"), MEGABYTES: ("memory", "megabytes")}
+    found = {units[metric.format]: metric for metric in metrics(()) if metric.format in units}
+    return {name: panel(metric, unit) for (name, unit), metric in sorted(found.items(), reverse=True)}
 
 
 def series_of(
@@ -91,10 +98,6 @@ def series_of(
     low = values(lambda stat: max(0.0, stat.mean - (stat.deviation or 0.0)))
     high = values(lambda stat: min(top, stat.mean + (stat.deviation or 0.0)))
     return Series(name, list(x), means, low, high, style=style)
-
-
-def _class(p: int) -> Number:
-    return lambda row: row.continuum[p].classes if p in row.continuum else None
 
 
 def _lines(groups: Sequence[Group], number: Number, p: int | None) -> list[Series]:

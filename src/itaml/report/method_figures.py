@@ -8,9 +8,9 @@ from itaml.report.bars import bar_chart
 from itaml.report.charts import Panel, line_chart, percent_range
 from itaml.report.figures import series_of
 from itaml.report.heat_map import heat_map
-from itaml.report.result import Result
 from itaml.report.summary import Group, Stat
 from itaml.report.svg import Chart
+from itaml.run.result import Result
 
 MOST_BARS = 40  # classes that are shown one by one
 

@@ -15,15 +15,16 @@ from itaml._version import __version__
 from itaml.errors import MissingExtraError
 from itaml.report import published, text
 from itaml.report.charts import line_chart, swatch
+from itaml.report.collection import Collection
 from itaml.report.exemplars import Exemplars, exemplars
 from itaml.report.figures import accuracy_panels, axis_ranges, cost_panels
 from itaml.report.method_figures import method_figures
 from itaml.report.page_table import TableView, table_view
 from itaml.report.ranking import finding, rank, remarks
-from itaml.report.result import Collection, Result
 from itaml.report.summary import Group, by_benchmark, group, protocol_notes
 from itaml.report.svg import Chart, to_svg
 from itaml.report.theme import DARK, LIGHT, css_variables, style
+from itaml.run.result import Result
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -63,6 +64,7 @@ class Section:
     findings: Sequence[str]
     remarks: Sequence[str]
     table: TableView
+    meanings: Sequence[tuple[str, str]]
     also_published: Sequence[str]
     legend: Sequence[tuple[str, int, Markup]]  # name, series, swatch
     ranges: Mapping[str, Sequence[Markup]]  # charts by the range of their axis
@@ -96,7 +98,6 @@ def page(collection: Collection) -> str:
         script=Markup(script),
         problems=problems,
         sections=sections,
-        meanings=text.MEANINGS,
         few=FEW,
     )
 
@@ -143,6 +144,7 @@ class _Builder:
             findings=[finding(ranking, size) for size in sorted({1, p} & set(groups[0].first.final.continuum))],
             remarks=remarks(ranking),
             table=table_view(ranking),
+            meanings=text.meanings(p),
             also_published=_also_published(name, groups),
             legend=legend,
             ranges={label: [*map(self.svg, charts)] for label, charts in axis_ranges(panels).items()},

@@ -9,22 +9,15 @@ from typing import Any
 from itaml.config import DEFAULT_PRESET
 from itaml.data.benchmarks import benchmark
 from itaml.errors import ItamlError
-from itaml.report.result import Result
+from itaml.metrics.registry import metrics
 from itaml.run.config import completed, resolve
+from itaml.run.result import Result
 
-MEANINGS = (
-    ("class, p = 1", "Share of test images whose class is predicted correctly, each image alone."),
-    (
-        "class, p",
-        "The same when p images of one unknown task arrive together (a continuum) and the task is predicted first.",
-    ),
-    ("task, p", "Share of images in continua of p samples whose task is predicted correctly."),
-    ("task-aware", "Class accuracy when the task is given."),
-    ("no update", "Class accuracy of the base model: the largest logit over all classes, without adaptation."),
-    ("average", "Class accuracy on all classes seen so far, averaged over the ends of all tasks."),
-    ("forgetting", "Accuracy that old tasks lost since their best, averaged over old tasks, p = 1; less is better."),
-    ("s/task", "Training time of a task in seconds, averaged over tasks."),
-)
+
+def meanings(p: int) -> list[tuple[str, str]]:
+    """Return the names of all metrics and what they mean."""
+    notes = {"higher": "", "lower": "; lower is better", "neither": ""}
+    return [(metric.name, f"{metric.meaning}{notes[metric.direction]}") for metric in metrics({1, p})]
 
 
 def protocol(result: Result) -> str:

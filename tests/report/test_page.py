@@ -69,7 +69,7 @@ def test_the_page_holds_every_part(tmp_path: Path) -> None:
         "Class accuracy, p = 20",
         "Task-aware",
         "No update",
-        "Training time after each task",
+        "Training time by task",
         "Accuracy of each task, p = 20, %",
         "Task predicted for single samples",
         "task, Alg. 4",

@@ -76,7 +76,7 @@ def cost_panels(groups: Sequence[Group]) -> dict[str, Panel]:
             series_of(one.label, range(1, one.tasks + 1), one.after_each_task(metric.after), style=style, scale=1.0)
             for style, one in enumerate(groups)
         ]
-        return Panel(lines, f"{_title(metric)} after each task", "task", y_label)
+        return Panel(lines, f"{_title(metric)} by task", "task", y_label)
 
     units = {SECONDS: ("time", "seconds"), MEGABYTES: ("memory", "megabytes")}
     found = {units[metric.format]: metric for metric in metrics(()) if metric.format in units}

@@ -10,6 +10,7 @@ import sklearn
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from itaml.errors import SettingsError
 from itaml.sklearn import ITAMLClassifier
 
 # scikit-learn's checks that do not apply, each with the reason. There are none; scikit-learn itself skips its check of
@@ -89,3 +90,41 @@ def test_parameters_come_back() -> None:
     assert ITAMLClassifier(memory=7, lr=0.5).get_params()["memory"] == 7
     copy = sklearn.clone(ITAMLClassifier(memory=7, settings={"beta": 0.1}))
     assert copy.get_params()["settings"] == {"beta": 0.1}
+
+
+@pytest.mark.parametrize("first", ["bytes", "floats 0..1", "floats 0..255"])
+def test_images_of_all_formats_are_predicted_alike(first: str) -> None:
+    train, names, test, truth = digits()
+    forms: dict[str, Any] = {
+        "bytes": lambda x: (x.reshape(-1, 8, 8) * 15).astype(np.uint8),
+        "floats 0..1": lambda x: (x.reshape(-1, 8, 8) * 15).astype(np.uint8) / 255,
+        "floats 0..255": lambda x: (x.reshape(-1, 8, 8) * 15).astype(np.float64),
+    }
+    few = names < 4
+    estimator = ITAMLClassifier(epochs=4).fit(forms[first](train[few]), names[few])
+    second = next(form for form in forms if form != first)
+    estimator.partial_fit(forms[second](train[(names >= 4) & (names < 7)]), names[(names >= 4) & (names < 7)])
+    seen = truth < 7
+    scores = [estimator.score(formed(test[seen]), truth[seen]) for formed in forms.values()]
+    assert min(scores) > 0.8
+    assert max(scores) - min(scores) < 0.01
+
+
+def test_images_that_cannot_be_converted_are_refused() -> None:
+    train, names, _, _ = digits()
+    images = (train.reshape(-1, 8, 8) * 15).astype(np.uint8)
+    estimator = ITAMLClassifier(epochs=1).fit(images, names)
+    with pytest.raises(ValueError, match="not whole numbers of 1/255"):
+        estimator.partial_fit(images / 256, names)
+    with pytest.raises(ValueError, match="these floats go from"):
+        estimator.predict(images.astype(np.float64) - 100)
+    with pytest.raises(ValueError, match="have no pixels"):
+        ITAMLClassifier().fit(np.zeros((4, 0, 0)), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("name", ["memory", "epochs", "batch_size"])
+def test_truth_values_are_no_numbers(name: str) -> None:
+    train, names, _, _ = digits()
+    truth: dict[str, Any] = {name: True}
+    with pytest.raises(SettingsError, match=f"{name} must be a whole number"):
+        ITAMLClassifier(**truth).fit(train[:20], names[:20])

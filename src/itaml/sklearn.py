@@ -20,10 +20,23 @@ from torch import Tensor
 from itaml.config import Compute, Seeds, build, load_preset
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
+from itaml.errors import DataError
 from itaml.learners.compute import limited_threads, pick_device
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.library.arguments import check_whole
+from itaml.library.pixels import (
+    BYTES,
+    UNIT,
+    check_convertible,
+    check_exact,
+    convert,
+    float_format,
+    on_grid,
+    value_range,
+)
+from itaml.library.record import PixelFormat
 from itaml.models.classifier import build_classifier
 
 Array = npt.NDArray[Any]
@@ -35,8 +48,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """iTAML for rows of features (n, d), or for images (n, h, w) or (n, h, w, channels).
 
     Features are standardised one by one with the statistics of the first call and cut off at `FARTHEST` deviations,
-    because later classes may lie far from the first ones; images are standardised channel by channel. Bytes (uint8) of
-    images are divided by 255 first.
+    because later classes may lie far from the first ones; images are standardised channel by channel. Pixels are uint8,
+    floats 0..1 or floats 0..255: the first call fixes the format, and others are converted to it exactly or refused.
 
     Args:
         backbone: the network; `mlp` for features, any for images.
@@ -127,7 +140,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = np.unique(y)
         if first:
             self._scaling = _Scaling.fit(samples) if samples.ndim == 2 else None
-        images = self._images(samples)
+            self._pixels: PixelFormat | None = None  # of images, fixed by the first call
+        images = self._images(samples, stored=True)
         if classes is not None and not np.isin(seen, classes).all():
             raise ValueError(f"y has labels that classes has not: {np.setdiff1d(seen, classes).tolist()}")
         if first:
@@ -148,14 +162,31 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = unique_labels(self.classes_, seen, *([] if classes is None else [np.asarray(classes)]))
         return self
 
-    def _images(self, samples: Array) -> Tensor:
-        if self._scaling is not None and samples.ndim != 2:
-            raise ValueError(f"samples of shape {samples.shape[1:]}, but the model learned rows of features")
-        return _tensor(samples if self._scaling is None else self._scaling(samples))
+    def _images(self, samples: Array, *, stored: bool) -> Tensor:
+        """Return samples as images in the pixel format of the first call; `stored` ones must be converted exactly."""
+        if self._scaling is not None:
+            if samples.ndim != 2:
+                raise ValueError(f"samples of shape {samples.shape[1:]}, but the model learned rows of features")
+            return _tensor(self._scaling(samples))
+        images = _tensor(samples)
+        values = value_range(images)
+        given = float_format(values) if images.is_floating_point() else BYTES
+        self._pixels = self._pixels or given
+        try:
+            check_convertible(given, self._pixels, values)
+            if self._pixels == BYTES and given != BYTES:
+                if stored:
+                    check_exact(images, given)
+                return convert(images, given, UNIT if not on_grid(images, given) else BYTES)
+        except DataError as error:
+            raise ValueError(str(error)) from error
+        return convert(images, given, self._pixels)
 
     def _new_learner(self) -> GradientLearner:
         values = load_preset("itaml", "best", benchmark="estimator") | PLAIN
         values |= {"backbone": self.backbone, "memory": self.memory, "epochs": self.epochs, "lr": self.lr}
+        for name in ("memory", "epochs", "batch_size"):
+            check_whole(name, getattr(self, name), least=0 if name == "memory" else 1)
         values |= {"batch_size": self.batch_size, "horizon": "open", **(self.settings or {})}
         settings = build(ITAMLSettings, values)
         if isinstance(self.random_state, int | np.integer):
@@ -171,7 +202,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _decide(self, X: Any) -> tuple[tuple[int, ...], Tensor, Tensor]:  # noqa: N803
         check_is_fitted(self)
-        images = self._images(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
+        images = self._images(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"), stored=False)
         if tuple(images.shape[1:]) != self.shape_:
             raise ValueError(f"samples of shape {tuple(images.shape[1:])}, but the model learned {self.shape_}")
         learner = self.learner_
@@ -199,6 +230,8 @@ class _Scaling:
 
 def _tensor(samples: Array) -> Tensor:
     """Return samples as images (n, c, h, w); features are one column of pixels."""
+    if 0 in samples.shape[1:]:
+        raise ValueError(f"samples of shape {samples.shape[1:]} have no pixels")
     if samples.ndim == 2:
         shaped = samples[:, None, :, None].astype(np.float32)
     elif samples.ndim in (3, 4):

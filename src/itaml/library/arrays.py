@@ -58,12 +58,7 @@ def item_pixels(image: Any) -> Tensor | str:
     if isinstance(image, Tensor):
         pixels = image if image.dim() == 3 else image[None] if image.dim() == 2 else torch.empty(0)
     else:
-        try:
-            array = _native(np.asarray(image))
-        except ValueError as error:
-            raise DataError(f"an image is a path, a PIL image, an array or a tensor, not {type(image)}") from error
-        array = array[..., None] if array.ndim == 2 else array
-        pixels = _from_numpy(array, axes=(2, 0, 1)) if array.ndim == 3 else torch.empty(0)
+        pixels = _item_array(image)
     if pixels.dim() != 3 or pixels.shape[0] not in CHANNELS:
         raise DataError(
             "an image in a list is a path, a PIL image, a numpy array (height, width[, channels]) or a tensor "
@@ -71,6 +66,17 @@ def item_pixels(image: Any) -> Tensor | str:
             f"{tuple(getattr(image, 'shape', ()))}"
         )
     return _checked(pixels[None])
+
+
+def _item_array(image: Any) -> Tensor:
+    """Return one image (h, w[, c]) as (c, h, w), an empty tensor if it is something else."""
+    try:
+        array = np.asarray(image)
+    except ValueError:  # nested lists of different lengths
+        return torch.empty(0)
+    if array.dtype.kind in "OUS" or array.ndim not in (2, 3):
+        return torch.empty(0)
+    return _from_numpy(_native(array if array.ndim == 3 else array[..., None]), axes=(2, 0, 1))
 
 
 def is_ragged(images: Any) -> bool:

@@ -128,6 +128,8 @@ class ModelFolder:
     def read_facts(self, pointer: Pointer) -> tuple[Facts, str]:
         """Read the record of a version, and its checksum (see `read_version` for errors)."""
         path = self.folder(pointer.number) / RECORD
+        if pointer.number not in self.numbers():  # also if its folder is a link
+            raise CheckpointError(f"{self.path} points to a version that is not there; `itaml rollback` mends that")
         sealed = unseal(path, read_bytes(path), kind="model")
         facts = facts_from(path, sealed.body)
         if facts.version not in (None, pointer.number):
@@ -156,9 +158,9 @@ class ModelFolder:
             CheckpointError: the folder of versions is a link, or cannot be read.
         """
         home = self.path / VERSIONS
-        if home.is_symlink():
-            raise CheckpointError(f"{home} is a symbolic link, which is not followed; put the folder itself there")
         try:
+            if home.is_symlink():
+                raise CheckpointError(f"{home} is a symbolic link, which is not followed; put the folder itself there")
             with os.scandir(home) as entries:
                 found = [int(e.name) for e in entries if _NUMBER.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
         except (FileNotFoundError, NotADirectoryError):
@@ -193,7 +195,8 @@ def _listed(folder: Path) -> list[str]:
 def size_on_disk(folder: ModelFolder) -> int:
     """Return the bytes that a model takes, with all its versions."""
     total = 0
-    for file in folder.path.rglob("*"):
-        with suppress(OSError):  # a writer may remove an old version meanwhile
-            total += file.lstat().st_size if file.is_file() else 0
+    for root, _, names in os.walk(folder.path):
+        for name in names:
+            with suppress(OSError):  # a writer may remove an old version meanwhile
+                total += os.lstat(os.path.join(root, name)).st_size
     return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -85,6 +86,7 @@ class Inputs:
             )
         ]
 
+    @cached_property
     def float_range(self) -> Range | None:
         """Return the range of all float images together, None if there are none."""
         ranges = [value_range(part) for part in self.arrays if part.is_floating_point() and len(part)]
@@ -94,7 +96,7 @@ class Inputs:
         """Return the format of a part; floats are judged by the range of all floats that were given together."""
         if isinstance(part, FileIndex) or not part.is_floating_point():
             return BYTES
-        return float_format(self.float_range() or (0.0, 0.0))
+        return float_format(self.float_range or (0.0, 0.0))
 
     def new_format(self) -> PixelFormat:
         """Return the pixel format of a model whose first images these are.
@@ -109,7 +111,7 @@ class Inputs:
         if BYTES not in given:
             return floats
         if floats.white is None:
-            check_convertible(floats, BYTES, self.float_range() or (0.0, 0.0))
+            check_convertible(floats, BYTES, self.float_range or (0.0, 0.0))
         exact = all(on_grid(part, floats) for part in self.arrays if part.is_floating_point())
         return BYTES if exact else UNIT
 
@@ -128,6 +130,7 @@ class Inputs:
                 return channels, height, width
         return channels, chosen, chosen
 
+    @cached_property
     def median_side(self) -> int:
         """Return the median of the shorter sides, from headers of some of the files.
 
@@ -155,7 +158,7 @@ class Inputs:
         Raises:
             DataError: the images cannot be converted.
         """
-        values = self.float_range() or (0.0, 0.0)
+        values = self.float_range or (0.0, 0.0)
         for part in self.parts:
             check_convertible(self.given_format(part), wanted, values)
         floats = [part for part in self.arrays if part.is_floating_point()]

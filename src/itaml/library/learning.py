@@ -105,7 +105,7 @@ def begun(facts: Facts, gathered: Gathered, compute: Compute, *, grey: bool = Fa
     if facts.shape is not None:
         return facts
     Memory(budget=facts.options.memory).check_room(len(gathered.names))
-    look = Look(len(gathered), gathered.inputs.median_side(), grey)
+    look = Look(len(gathered), gathered.inputs.median_side, grey)
     shape = gathered.inputs.new_shape(facts.options.image_size, choose_size(facts.options, look))
     settings = choose_settings(facts.options, look, shape, gpu=pick_device(compute).type != "cpu")
     chosen = {"shape": shape, "pixels": gathered.inputs.new_format(), "settings": settings.model_dump(mode="json")}

@@ -74,19 +74,11 @@ class Library:
         return library
 
     @classmethod
-    def unsaved(
-        cls,
-        path: PathLike,
-        *,
-        device: str = "auto",
-        precision: str = "auto",
-        threads: int | None = None,
-        **options: Any,
-    ) -> Library:
+    def unsaved(cls, path: PathLike, **arguments: Any) -> Library:
         """Return a new model that is not on disk until its first `learn` (see `create` for arguments and errors)."""
-        facts = Facts(options=build(Options, options, what="option"))
-        compute = _compute(device, precision, threads)
-        library = cls(ModelFolder(Path(path)), Version(NOT_WRITTEN, facts, None), compute, threads=threads)
+        compute = {name: arguments.pop(name) for name in ("device", "precision", "threads") if name in arguments}
+        facts = Facts(options=build(Options, arguments, what="option"))
+        library = cls(ModelFolder(Path(path)), Version(NOT_WRITTEN, facts, None), **_compute(**compute))
         library._check_empty()
         return library
 
@@ -101,7 +93,7 @@ class Library:
             CheckpointError: it is damaged, or of a newer format.
         """
         folder = ModelFolder(Path(path))
-        return cls(folder, folder.read(), _compute(device, precision, threads), threads=threads)
+        return cls(folder, folder.read(), **_compute(device, precision, threads))
 
     @property
     def path(self) -> Path:
@@ -274,8 +266,9 @@ class Library:
             raise UsageError(f"there is a model in {self.path} already; open it, or choose another name")
 
 
-def _compute(device: str, precision: str, threads: int | None) -> Compute:
+def _compute(device: str = "auto", precision: str = "auto", threads: int | None = None) -> dict[str, Any]:
+    """Check where and how to compute; return it as arguments of `Library`."""
     compute = build(Compute, {"device": device, "precision": precision}, what="option")
     check_compute(compute)
     check_threads(threads)
-    return compute
+    return {"compute": compute, "threads": threads}

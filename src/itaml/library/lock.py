@@ -91,12 +91,16 @@ def _open(path: Path) -> int:
     if path.exists() and not path.is_file():
         raise UnsafeFileError(f"{path} is not a regular file; delete it and try again")
     handle = os.open(path, _FLAGS, 0o644)
-    found = os.fstat(handle)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
-        return handle
-    os.close(handle)
-    what = "has a second name (a hard link)" if stat.S_ISREG(found.st_mode) else "is not a regular file"
-    raise UnsafeFileError(f"{path} {what}; delete it and try again")
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafeFileError(f"{path} is not a regular file; delete it and try again")
+        if found.st_nlink > 1:
+            raise UnsafeFileError(f"{path} has a second name (a hard link); delete it and try again")
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _check_holder(path: Path) -> None:

@@ -53,7 +53,7 @@ def read_images(gathered: Gathered, shape: Shape, pixels: PixelFormat, *, listen
     Raises:
         DataError: none can be read, they cannot be converted to the model's pixel format, or all are alike.
     """
-    values = gathered.inputs.float_range()
+    values = gathered.inputs.float_range
     if values is not None and values[1] - values[0] < LEAST_RANGE:
         raise DataError(f"the float images span only {values[0]:.4g} to {values[1]:.4g}; scale them to 0..1")
     wanted = gathered.inputs.images(gathered.labels, shape, pixels, exact=True)

@@ -132,7 +132,12 @@ def rollback_target(model: ModelFolder) -> tuple[Pointer | None, Version]:
         CheckpointError: the disk does not let an earlier version be read.
     """
     model.require()
-    now = model.in_use() if model.has_pointer() else None
+    try:
+        now = model.current() if model.has_pointer() else None
+    except UnreadableError:
+        raise  # it may be good
+    except CheckpointError:
+        now = None
     for number in reversed(model.numbers()):
         if now is None or number < now.number:
             try:

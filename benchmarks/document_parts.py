@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from itaml.metrics.registry import metrics
+from itaml.run.result import Result
+
 RESULTS = Path(__file__).resolve().parent / "results"
-METRICS: dict[str, Callable[[dict[str, Any]], float]] = {
-    "class@1": lambda final: final["continuum"]["1"]["class"],
-    "class@20": lambda final: final["continuum"]["20"]["class"],
-    "task@1": lambda final: final["continuum"]["1"]["task"],
-    "task@20": lambda final: final["continuum"]["20"]["task"],
-    "task-aware": lambda final: final["task_aware"],
-    "no-update": lambda final: final["no_update"],
-    "average@1": lambda final: final["average_incremental"]["1"],
-    "average@20": lambda final: final["average_incremental"]["20"],
-    "forgetting": lambda final: final["forgetting"],
-}
+METRICS = {metric.name.replace(" p=", "@").replace(" ", "-"): metric for metric in metrics((1, 20))}  # such as class@20
 
 
-def runs(benchmark: str, method: str, preset: str) -> list[dict[str, Any]]:
+def runs(benchmark: str, method: str, preset: str) -> list[Result]:
     """Return the results of all seeds of a method; the preset is as in the files' names."""
     paths = sorted((RESULTS / benchmark).glob(f"{method}-{preset}-seed*.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return [Result.load(path) for path in paths]
 
 
 def summary(values: list[float]) -> str:
@@ -36,9 +29,15 @@ def summary(values: list[float]) -> str:
     return f"{statistics.mean(percents):.2f} ± {statistics.stdev(percents):.2f}"
 
 
-def cell(results: list[dict[str, Any]], metric: str) -> str:
+def cell(results: list[Result], metric: str) -> str:
     """Return one number of a table, a dash without runs."""
-    return summary([METRICS[metric](result["final"]) for result in results]) if results else "-"
+    return summary_of_known(METRICS[metric].value_of(result) for result in results)
+
+
+def summary_of_known(values: Iterable[float | None]) -> str:
+    """Return mean and deviation of the values there are, a dash without any."""
+    known = [value for value in values if value is not None]
+    return summary(known) if known else "-"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

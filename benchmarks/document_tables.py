@@ -6,7 +6,7 @@ import re
 import statistics
 
 from commands import rows as commands_rows
-from document_parts import METRICS, RESULTS, cell, load, runs, summary, table, with_quartiles
+from document_parts import METRICS, RESULTS, cell, load, runs, summary, summary_of_known, table, with_quartiles
 
 
 def step_ratio() -> str:
@@ -82,10 +82,10 @@ def comparison(benchmark: str) -> str:
         names = {re.sub(r"-seed\d+$", "", path.stem) for path in (RESULTS / benchmark).glob(f"{method}-*-seed*.json")}
         for name in sorted(names):
             preset = name.removeprefix(f"{method}-")
-            results = [r for r in runs(benchmark, method, preset) if r["method"] == method]
+            results = [r for r in runs(benchmark, method, preset) if r.method == method]
             if not results:
                 continue
-            seconds = statistics.mean(t["train_seconds"] for r in results for t in r["tasks"])
+            seconds = statistics.mean(t.train_seconds for r in results for t in r.tasks)
             numbers = [cell(results, metric) for metric in metrics]
             rows.append([f"`{method}`", preset, str(len(results)), *numbers, f"{seconds:.1f}", shown])
     return table(["method", "preset", "seeds", *metrics, "seconds per task", "published class accuracy"], rows)
@@ -106,13 +106,16 @@ def headline() -> str:
 def progress(benchmark: str, preset: str) -> str:
     """Return iTAML's accuracies after each task, mean over seeds, and their averages over tasks."""
     results = runs(benchmark, "itaml", preset)
-    each = [[result["tasks"][index] for result in results] for index in range(len(results[0]["tasks"]))]
+    each = [[result.tasks[index] for result in results] for index in range(len(results[0].tasks))]
     columns = ["class@1", "class@20", "task@1", "task@20", "task-aware"]
     rows = [
-        [str(number), *(summary([METRICS[name](row) for row in group]) for name in columns)]
+        [str(number), *(summary_of_known(METRICS[name].after(row) for row in group) for name in columns)]
         for number, group in enumerate(each, start=1)
     ]
-    means = [[statistics.mean(map(METRICS[name], result["tasks"])) for result in results] for name in columns]
+    means = [
+        [statistics.mean(METRICS[name].after(row) or 0.0 for row in result.tasks) for result in results]
+        for name in columns
+    ]
     return table(["after task", *columns], [*rows, ["average", *map(summary, means)]])
 
 
@@ -121,10 +124,14 @@ def continua(benchmark: str) -> str:
     rows = []
     for preset in ("best", "mean-over-tasks"):
         results = runs(benchmark, "itaml", preset)
-        sizes = sorted(map(int, results[0]["final"]["curve"])) if results else []
+        sizes = sorted(results[0].final.curve) if results else []
         for p in sizes:
-            points = [result["final"]["curve"][str(p)] for result in results]
-            numbers = [summary([point[name] for point in points]) for name in ("task", "bound", "class")]
+            points = [result.final.curve[p] for result in results]
+            numbers = [
+                summary_of_known(point.task for point in points),
+                summary_of_known(point.bound for point in points),
+                summary_of_known(point.classes for point in points),
+            ]
             rows.append([preset, str(p), *numbers])
     return table(["preset", "p", "task accuracy", "Algorithm 4", "class accuracy"], rows)
 
@@ -154,9 +161,20 @@ def speed() -> str:
             shown = with_quartiles(value) if "quartiles" in value else f"{value['median']:g}"
             rows.append([part, what, shown])
     for benchmark in ("mnist-5", "cifar100-10"):
-        peaks = [row["peak_memory_mb"] for result in runs(benchmark, "itaml", "best") for row in result["tasks"]]
+        peaks = [row.peak_memory_mb or 0.0 for result in runs(benchmark, "itaml", "best") for row in result.tasks]
         rows.append(["memory", f"largest resident memory of `itaml run {benchmark}`, MB", f"{max(peaks):.0f}"])
     return table(["part", "ratio", "median (quartiles)"], rows)
+
+
+def metrics() -> str:
+    """Return every metric with its meaning and the direction in which it is better."""
+    return table(
+        ["metric", "key", "unit", "better", "meaning"],
+        (
+            [m.title, f"`{m.key}`", m.format.unit, "" if m.direction == "neither" else m.direction, m.meaning]
+            for m in METRICS.values()
+        ),
+    )
 
 
 def commands() -> str:

@@ -19,6 +19,7 @@ from document_parts import cell, runs
 ROOT = Path(__file__).resolve().parents[1]
 TABLES: dict[str, Callable[[], str]] = {
     "commands": tables.commands,
+    "metrics": tables.metrics,
     "speed": tables.speed,
     "step-ratio": tables.step_ratio,
     "adaptation": tables.adaptation,

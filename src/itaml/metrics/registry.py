@@ -64,6 +64,11 @@ def _average(p: int) -> Metric:
     )
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 Entry = Metric | Callable[[int], Metric]  # one metric, or one for each size of continua
 ENTRIES: tuple[Entry, ...] = (
     _class,
@@ -108,6 +113,27 @@ ENTRIES: tuple[Entry, ...] = (
         direction="higher",
         format=PERCENT,
         value_of=lambda run: backward_transfer(run.accuracy_matrix),
+    ),
+    Metric(
+        name="forward transfer",
+        key="forward_transfer",
+        title="forward transfer",
+        meaning="nearest-class-mean accuracy in the features before a task is learned minus that at initialisation",
+        direction="higher",
+        format=PERCENT,
+        value_of=lambda run: _mean(row.measures.get("forward_transfer") for row in run.tasks[1:]),
+        before_task="itaml.metrics.transfer:nearest_mean_accuracy",
+    ),
+    Metric(
+        name="ECE p=1",
+        key="ece_p1",
+        title="calibration error, p=1",
+        meaning="expected calibration error: probability of the predicted class against how often it is right",
+        direction="lower",
+        format=PERCENT,
+        value_of=lambda run: run.tasks[-1].measures.get("ece_p1"),
+        after_task=lambda row: row.measures.get("ece_p1"),
+        measure="itaml.metrics.calibration:calibration_error",
     ),
     Metric(
         name="MB",

@@ -11,7 +11,7 @@ from itaml.run.experiment import CHECKPOINT, KIND
 from itaml.run.result import Result
 from itaml.storage import load_state
 
-VOLATILE = {"train_seconds", "peak_memory_mb", "environment", "spent"}
+VOLATILE = {"train_seconds", "peak_memory_mb", "environment", "spent", "checksum"}
 
 
 def short(benchmark: str = "small", *, seed: int = 0, compute: Compute | None = None, **overrides: Any) -> RunConfig:

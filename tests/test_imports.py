@@ -25,6 +25,8 @@ LAYERS = (
         "registry",
         "config",
         "events",
+        "safe_files",
+        "spreadsheet",
         "storage",
         "text",
         "distributed",

@@ -19,6 +19,7 @@ from itaml.errors import SettingsError, UnknownNameError
 from itaml.registry import unknown
 
 DEFAULT_PRESET = "best"
+LONGEST = 200  # letters of a value in an error message
 
 
 class Settings(BaseModel):
@@ -66,14 +67,25 @@ def build(kind: type[AnySettings], values: Mapping[str, Any], *, what: str = "se
     for key in values:
         if key not in kind.model_fields:
             raise UnknownNameError(unknown(what, key, kind.model_fields))
+        if isinstance(values[key], int) and not -(2**63) <= values[key] < 2**63:
+            raise SettingsError(f"{what} {key}: must be a number of at most 64 bits")
     try:
         return kind(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or kind.__name__
-        given = "" if not first["loc"] else f", not {first['input']!r}"
+        given = "" if not first["loc"] else f", not {_shown(first['input'])}"
         message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
         raise SettingsError(f"{what} {name}: {message}{given}") from error
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it can stand in a sentence."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or nested too deeply
+        return f"this {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
@@ -86,7 +98,7 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
-            raise SettingsError(f"--set takes key=value, not {pair!r}")
+            raise SettingsError(f"--set takes key=value, not {_shown(pair)}")
         values[key.strip()] = _value(text.strip())
     return values
 
@@ -94,7 +106,7 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # not JSON, a number of thousands of digits, or nested too deeply
         pass
     if "," in text:
         return [_value(part.strip()) for part in text.split(",") if part.strip()]

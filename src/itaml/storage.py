@@ -4,21 +4,16 @@ The tensors are the file's tensors; everything else is JSON in the file's header
 key. A SHA-256 of both stands beside it, so that a flipped byte is found. A file is written under a temporary name,
 synced and renamed, so that a kill or a full disk leaves the former file as it was.
 
-Files are opened by `open_regular`: links, named pipes, devices and files above a size limit are refused before they are
-read. Text from files is parsed by `parse_json`, which has one exception for everything that is wrong with it.
+Reading and writing files themselves is in `safe_files`, whose names can be imported from here as well.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -26,77 +21,28 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from itaml.errors import CheckpointError, UnsafeFileError
+from itaml.safe_files import open_regular, parse_json, read_regular, sync_folder, write_atomically, write_json
+
+__all__ = [
+    "STATE_LIMIT",
+    "State",
+    "dump_state",
+    "load_state",
+    "open_regular",
+    "parse_json",
+    "parse_state",
+    "read_regular",
+    "save_state",
+    "sync_folder",
+    "write_atomically",
+    "write_json",
+]
 
 State = dict[str, Any]  # str -> Tensor, number, text, None, or lists and dicts of them
 FORMAT = 1
 STATE_LIMIT = 8 << 30  # bytes of a state; 20,000 exemplars of 224 x 224 pixels take 3 GB
 _KEY = "$tensor"
 _HEADER = 8  # bytes of a safetensors file that hold the length of its header
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-
-
-def open_regular(path: Path | str, *, limit: int, within: Path | None = None) -> BinaryIO:
-    """Open a regular file for reading, without waiting and without following a link.
-
-    Args:
-        path: the file.
-        limit: largest size in bytes that is accepted.
-        within: a folder inside of which the file may be a link, as long as it leads to a file in the same folder; with
-            None no link is accepted.
-
-    Raises:
-        UnsafeFileError: it is a link, a named pipe, a device or a folder, or it is larger than `limit`.
-        OSError: it is missing or cannot be read.
-    """
-    path = Path(path)
-    if within is not None:
-        path = _resolved_within(path, within)
-    if path.is_symlink():  # says so where O_NOFOLLOW does not exist, and in better words where it does
-        raise UnsafeFileError(f"{path} is a symbolic link, which is not followed; put the file itself there")
-    handle = os.open(path, _OPEN_FLAGS)
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise UnsafeFileError(f"{path} is not a regular file (but {_kind_of(found.st_mode)})")
-        if found.st_size > limit:
-            raise UnsafeFileError(f"{path} has {found.st_size} bytes, more than the limit of {limit}")
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
-
-
-def read_regular(path: Path | str, *, limit: int, within: Path | None = None) -> bytes:
-    """Return the bytes of a regular file (see `open_regular` for arguments and errors)."""
-    with open_regular(path, limit=limit, within=within) as file:
-        data = file.read(os.fstat(file.fileno()).st_size + 1)  # one more, because a file may grow while it is read
-    if len(data) > limit:
-        raise UnsafeFileError(f"{path} has more than the limit of {limit} bytes")
-    return data
-
-
-def parse_json(text: bytes | str) -> Any:
-    """Parse JSON from a file that may hold anything.
-
-    Raises:
-        ValueError: it is not JSON, is nested too deeply, or holds a number with too many digits.
-    """
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _resolved_within(path: Path, folder: Path) -> Path:
-    resolved = path.resolve()
-    if not resolved.is_relative_to(folder.resolve()):
-        raise UnsafeFileError(f"{path} is a link that leads out of {folder}; put the file itself there")
-    return resolved
-
-
-def _kind_of(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
@@ -164,46 +110,6 @@ def parse_state(path: Path, data: bytes, *, kind: str, checked: bool = False) ->
     if not isinstance(state, dict):
         raise damaged
     return state
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that at any moment there is the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    try:
-        try:
-            _write_all(handle, data)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to tell
-            Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(handle, left) :]
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON for people and programs, atomically."""
-    write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system can (Windows cannot)."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _strip(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:

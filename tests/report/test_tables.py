@@ -137,3 +137,10 @@ def test_the_command_that_repeats_a_run_names_what_its_preset_does_not_say(tmp_p
     result = _result(seed=3).model_copy(update={"config": config.model_dump(mode="json")})
     words = command(result)
     assert words == "itaml run digits --method itaml --seed 3 --set lr=0.0123 --order-seed 5 --split 4,6 -p 7"
+
+
+def test_a_name_in_csv_is_never_a_formula() -> None:
+    for name in ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", " =1"):
+        rows = list(csv.reader(io.StringIO(written(_table(**{name: (0.8,)}), "csv"))))
+        assert rows[1][0] == f"'{name}"
+        assert rows[1][2] == "0.8"

@@ -24,6 +24,7 @@ from itaml.errors import (
 from itaml.events import Event
 from itaml.run.config import RunConfig, resolve
 from itaml.run.experiment import CHECKPOINT, CONFIG, RESULT, run_experiment
+from itaml.safe_files import read_json
 from itaml.storage import save_state
 from run_support import checkpoint, short
 from support import SHAPE, fresh_itaml, same_bits, synthetic_stream
@@ -310,7 +311,7 @@ def test_the_numbers_of_a_run_are_where_they_should_be(tmp_path: Path) -> None:
     assert result.final.average_incremental[3] == pytest.approx(sum(means) / 2)
     by_task = result.tasks[1].class_by_task[1]
     assert result.tasks[1].continuum[1].classes == pytest.approx(sum(by_task) / 2)  # tasks of equal size
-    assert json.loads((tmp_path / RESULT).read_text()) == json.loads(json.dumps(result.to_dict()))
+    assert read_json(tmp_path / RESULT) == json.loads(json.dumps(result.to_dict()))
     assert checkpoint(tmp_path)["learner"]["progress"] is None
 
 

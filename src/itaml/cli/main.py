@@ -30,7 +30,10 @@ from itaml.cli import (
     verify,
     watch,
 )
+from itaml.cli.words import printable
 from itaml.errors import ItamlError
+
+LONGEST = 1000  # letters of an error message
 
 app = typer.Typer(
     help="Image classifiers that keep learning new classes: iTAML and the methods that its paper compares.",
@@ -71,10 +74,15 @@ def _root(
     pass
 
 
+def quiet_pillow() -> None:
+    """Have Pillow print nothing: what is wrong with an image is said once, by us."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    warnings.filterwarnings("ignore", module=r"PIL\.")  # what Pillow finds odd in an image is not for the user
-    logging.getLogger("PIL").setLevel(logging.CRITICAL)
+    quiet_pillow()
     sys.exit(_run(arguments))
 
 
@@ -106,5 +114,6 @@ def _usage(error: Exception, message: str) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    words = printable(" ".join(message.split()))
+    print(f"error: {words if len(words) <= LONGEST else words[:LONGEST] + '...'}", file=sys.stderr)
     return code

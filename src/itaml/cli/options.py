@@ -21,7 +21,7 @@ Set = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="CPU threads to use; all by default, one for networks without convolutions."),
+    typer.Option(min=1, max=4096, help="CPU threads to use; all by default, one for networks without convolutions."),
 ]
 ThreadsEach = Annotated[
     int | None,

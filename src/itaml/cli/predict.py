@@ -16,6 +16,7 @@ import typer
 
 from itaml.cli.options import Device, Json, Precision, Threads, set_threads
 from itaml.errors import DataError, UsageError
+from itaml.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
     from itaml.library.answers import Answer, Grouping
@@ -165,11 +166,11 @@ def _csv(answers: list[Answer], top: int) -> None:
     writer.writerow(["file", "class", "confidence", "task", *more])
     for answer in answers:
         if answer.error:
-            writer.writerow([answer.file, "", "", ""] + [""] * len(more))
+            writer.writerow([safe_cell(answer.file), "", "", ""] + [""] * len(more))
             continue
         others = [cell for name, share in answer.top[1:] for cell in (name, f"{share:.6f}")]
         cells = [answer.file, answer.label, f"{answer.confidence:.6f}", _task(answer), *others]
-        writer.writerow(cells + [""] * (4 + len(more) - len(cells)))
+        writer.writerow([*map(safe_cell, cells)] + [""] * (4 + len(more) - len(cells)))
 
 
 def _jsonl(answers: list[Answer], top: int) -> None:

@@ -12,8 +12,8 @@ from itaml.report.charts import Panel, Series, line_chart, percent_range, shorte
 from itaml.report.figures import series_of
 from itaml.report.svg import Chart
 from itaml.run.ablation import PREDICTED, TASK, Level
-from itaml.run.experiment import read_json
 from itaml.run.knobs import CONTINUUM, KNOBS, is_number
+from itaml.safe_files import read_json
 
 WIDE = 20  # values that are this many times apart are drawn on a logarithmic axis
 TITLE = 52  # characters that fit above a chart

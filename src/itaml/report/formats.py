@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from itaml.report.table import Table, cells_of
+from itaml.spreadsheet import safe_cell
 
 FORMATS = ("markdown", "csv", "latex")  # besides JSON, which has an option of its own
 
@@ -63,7 +64,7 @@ def _csv(table: Table) -> str:
         head += [column.name, f"{column.name} deviation"]
     writer.writerow([*head, *(f"{name} published" for name in table.with_published)])
     for row in table.rows:
-        cells: list[Any] = [row.label, row.seeds]
+        cells: list[Any] = [safe_cell(row.label), row.seeds]
         for column in table.columns:
             stat = row.cells[column.name]
             cells += ["", ""] if stat is None else [stat.mean, "" if stat.deviation is None else stat.deviation]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from itaml.data.stream import Task, TaskStream
 from itaml.errors import CheckpointError, DataError, InterruptedRunError, RunExistsError
@@ -21,7 +19,8 @@ from itaml.run.config import RunConfig, completed, differences
 from itaml.run.events import EventLog, RunDone, RunStarted, TaskDone
 from itaml.run.result import NAME, Result, TaskRow
 from itaml.run.transfer import Transfer
-from itaml.storage import State, load_state, save_state, write_json
+from itaml.safe_files import leftover, read_json, sweep, write_json
+from itaml.storage import State, load_state, save_state
 
 CONFIG, CHECKPOINT, RESULT, EVENTS = "config.json", "checkpoint.safetensors", NAME, "events.jsonl"
 KIND = "run checkpoint"
@@ -61,10 +60,11 @@ def run_experiment(
     stream = make_stream(config, data_root=data_root)
     learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
     if force and folder.exists():
-        shutil.rmtree(folder)
+        _delete(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
     if not (folder / CONFIG).exists():
-        write_json(folder / CONFIG, config.model_dump(mode="json"))
+        write_json(folder / CONFIG, config.model_dump(mode="json"), checksum=True)
     run = _Run(
         config,
         folder,
@@ -87,7 +87,7 @@ def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise RunExistsError(f"{folder} is a file, not a run's folder; choose another with --out")
-    occupied = folder.exists() and any(folder.iterdir())
+    occupied = not _is_empty(folder)
     if occupied and not (folder / CONFIG).is_file():
         raise RunExistsError(f"{folder} holds something that is not a run; choose another folder with --out")
     if not occupied or force:
@@ -95,7 +95,7 @@ def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force
     if not resume:
         state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
         raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
-    changed = differences(completed(read_json(folder / CONFIG)), config.model_dump(mode="json"))
+    changed = _changed_settings(config, folder)
     if changed:
         raise CheckpointError(
             f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
@@ -113,19 +113,25 @@ def _finished(folder: Path) -> Result:
         raise CheckpointError(f"{error}; --force deletes it and starts again") from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
+def _is_empty(folder: Path) -> bool:
+    """Say whether a folder holds nothing but temporary files, which a kill while a run began may leave."""
+    return not folder.exists() or all(leftover(path.name) for path in folder.iterdir())
 
-    Raises:
-        CheckpointError: the file is missing or damaged.
-    """
+
+def _delete(folder: Path) -> None:
+    """Delete a run; its configuration goes last, so that a kill in between leaves something that is known as a run."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == CONFIG):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _changed_settings(config: RunConfig, folder: Path) -> Sequence[str]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} is not what a run writes")
-    return value
+        return differences(completed(read_json(folder / CONFIG)), config.model_dump(mode="json"))
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{folder / CONFIG} is not what a run writes; --force deletes the run") from error
 
 
 class _Run:

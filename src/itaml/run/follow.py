@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from itaml.run.result import Final, TaskRow
+from itaml.safe_files import JSON_LIMIT, open_regular, parse_json
+
+MOST = 1_000_000  # tasks of a run, epochs of a task
 
 
 class EventTail:
@@ -28,10 +31,10 @@ class EventTail:
     def read(self) -> list[dict[str, Any]]:
         """Return the new events; none while there is no log."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path, limit=JSON_LIMIT, within=self.path.parent) as file:
                 self._notice_restart(file.fileno())
                 file.seek(self._place)
-                data = file.read()
+                data = file.read(JSON_LIMIT)
         except FileNotFoundError:
             return []
         whole = data[: data.rfind(b"\n") + 1]
@@ -48,7 +51,7 @@ class EventTail:
 
 def _event(line: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         return None
     return value if isinstance(value, dict) and "event" in value else None
@@ -97,28 +100,47 @@ class RunState:
         return self.epoch_seconds * (under_way + later * self.epochs)
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Take over an event; kinds that are not known are passed over."""
-        self.changed = float(event.get("time", self.changed))
+        """Take over an event; kinds that are not known and events that are damaged are passed over."""
+        before = dict(vars(self))
+        try:
+            self._take(event)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            vars(self).update(before)
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        self.changed = _finite(event.get("time", self.changed))
         kind = event.get("event")
         if kind == "RunStarted":
             self.name = f"{event['benchmark']}, {event['method']} ({event['preset']}), seed {event['seed']}"
-            self.tasks, self.final = int(event["tasks"]), None
+            self.tasks, self.final = _count(event["tasks"]), None
             if not event.get("resumed"):
                 self.rows = []
         elif kind == "TaskStarted":
-            self.task, self.epoch, self.epochs = int(event["task"]), int(event["epoch"]), int(event["epochs"])
+            self.task, self.epoch, self.epochs = (_count(event[name]) for name in ("task", "epoch", "epochs"))
             self.rows = self.rows[: self.task]  # a resumed run may learn again what it had not saved
             self.losses = []
         elif kind == "EpochDone":
-            self.task, self.epoch, self.epochs = int(event["task"]), int(event["epoch"]), int(event["epochs"])
-            self.loss = float(event["loss"])
-            self.losses.append(self.loss)
-            seconds = float(event["seconds"])
+            self.task, self.epoch, self.epochs = (_count(event[name]) for name in ("task", "epoch", "epochs"))
+            self.loss, seconds = float(event["loss"]), _finite(event["seconds"])
+            self.losses = [*self.losses, self.loss]
             self.epoch_seconds = seconds if not self.epoch_seconds else 0.7 * self.epoch_seconds + 0.3 * seconds
         elif kind == "TaskDone":
-            self.rows = [*self.rows[: int(event["task"])], TaskRow.model_validate(event["row"])]
+            self.rows = [*self.rows[: _count(event["task"])], TaskRow.model_validate(event["row"])]
         elif kind == "RunDone":
             self.final = Final.model_validate(event["final"])
+
+
+def _count(value: Any) -> int:
+    """Return a number of tasks or epochs; larger ones than any run has are as wrong as text."""
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise ValueError("not a count")
+    return value
+
+
+def _finite(value: Any) -> float:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError("not a time")
+    return float(value)
 
 
 def follow(folder: Path | str) -> tuple[EventTail, RunState]:

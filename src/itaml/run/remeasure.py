@@ -20,9 +20,10 @@ from itaml.metrics.evaluate import evaluate
 from itaml.run.assemble import CURVE, curve
 from itaml.run.build import make_learner, make_stream
 from itaml.run.config import RunConfig
-from itaml.run.experiment import CHECKPOINT, KIND, read_json
+from itaml.run.experiment import CHECKPOINT, KIND
 from itaml.run.result import CurvePoint, Fraction, Record
-from itaml.storage import load_state, write_json
+from itaml.safe_files import read_json, write_json
+from itaml.storage import load_state
 
 FORMAT = 1
 

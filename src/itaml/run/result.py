@@ -6,7 +6,6 @@ torch.
 
 from __future__ import annotations
 
-import json
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from itaml.errors import DataError, MissingExtraError
+from itaml.errors import CheckpointError, DataError, MissingExtraError
 from itaml.metrics.metric import PERCENT, Metric
 from itaml.metrics.registry import metrics
+from itaml.safe_files import read_json, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,10 +117,8 @@ class Result(Record):
 
     def save(self, path: Path | str) -> Self:
         """Write the result to a file, or as `result.json` into a folder; return it with its path."""
-        from itaml.storage import write_json  # noqa: PLC0415 (torch)
-
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
-        write_json(file, self.to_dict())
+        write_json(file, self.to_dict(), checksum=True)
         return self.model_copy(update={"path": file})
 
     @property
@@ -190,13 +188,13 @@ def _file_of(given: Path) -> Path:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{file} cannot be read, it is damaged or not JSON: {error}") from error
-    if not isinstance(value, dict) or "format" not in value:
+        value = read_json(file, what="a result of itaml")
+    except CheckpointError as error:
+        raise DataError(str(error)) from error
+    if "format" not in value:
         raise DataError(f"{file} is not a result of itaml")
     if value["format"] != FORMAT:
-        raise DataError(f"{file} has format {value['format']!r}; this version of itaml reads format {FORMAT}")
+        raise DataError(f"{file} has format {str(value['format'])[:20]}; this version of itaml reads format {FORMAT}")
     return value
 
 

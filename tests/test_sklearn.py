@@ -128,3 +128,8 @@ def test_truth_values_are_no_numbers(name: str) -> None:
     truth: dict[str, Any] = {name: True}
     with pytest.raises(SettingsError, match=f"{name} must be a whole number"):
         ITAMLClassifier(**truth).fit(train[:20], names[:20])
+
+
+def test_labels_that_numpy_would_merge_are_refused() -> None:
+    with pytest.raises(ValueError, match="null character"):
+        ITAMLClassifier(epochs=1).fit(np.eye(4), ["a", "a\0", "b", "b"])

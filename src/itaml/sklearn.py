@@ -123,15 +123,17 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """Return the probability of each class of `classes_` for each sample (n, classes)."""
-        columns, _, chances = self._decide(X)
+        columns, _, probabilities = self._decide(X)
         labels = np.asarray(self._labels)[list(columns)]
-        answer = np.zeros((len(chances), len(self.classes_)))
-        answer[:, np.searchsorted(self.classes_, labels)] = chances.double().numpy()
+        answer = np.zeros((len(probabilities), len(self.classes_)))
+        answer[:, np.searchsorted(self.classes_, labels)] = probabilities.double().numpy()
         totals = answer.sum(axis=1, keepdims=True)
         normed: Array = np.divide(answer, totals, out=answer, where=totals > 0)
         return normed
 
     def _learn(self, X: Any, y: Any, *, classes: Any, first: bool) -> Self:  # noqa: N803
+        if any(isinstance(label, str) and "\0" in label for label in np.asarray(y, dtype=object).ravel()):
+            raise ValueError("a label has a null character, which numpy drops at the end of text; choose another label")
         samples, y = validate_data(
             self, X, y, reset=first, allow_nd=True, dtype="numeric", ensure_min_samples=2 if first else 1
         )

@@ -19,7 +19,7 @@ from itaml.data import decode
 from itaml.events import EpochDone, TaskStarted
 from itaml.library import fonts
 from itaml.library.library import Library
-from itaml.library.listing import list_images, notes_about
+from itaml.library.listing import list_images, notes_about, what_to_install
 from library_support import TINY, Ran, digits_of, tiny_model
 
 Itaml = Callable[..., Ran]
@@ -99,6 +99,8 @@ def test_heic_is_an_image_where_its_reader_is_installed(tmp_path: Path, monkeypa
     (tmp_path / "a.heic").write_text("x")
     monkeypatch.setattr(decode, "heif_installed", lambda: False)
     assert list_images(str(tmp_path)).others == ("a.heic",)
+    assert "pip install pillow-heif" in what_to_install("a.HEIC")
+    assert what_to_install("a.png") == ""
     monkeypatch.setattr(decode, "heif_installed", lambda: True)
     assert list_images(str(tmp_path)).images == ("a.heic",)
     assert notes_about([]) == []

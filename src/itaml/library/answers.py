@@ -17,6 +17,7 @@ from itaml.inference.segment import estimate_mean_run, runs, segment, switch_cos
 from itaml.learners.learner import GradientLearner
 from itaml.library.held import of_task
 from itaml.library.inputs import unreadable
+from itaml.library.listing import what_to_install
 from itaml.library.model import Model
 from itaml.library.names import UNKNOWN
 from itaml.library.parse import parse_inputs
@@ -132,18 +133,18 @@ def name_pictures(
 
     answers: list[Answer | None] = [None] * len(pictures.images)
     if len(kept):
-        classes, tasks, chances = learner.predictor.predict(scores, groups, read)
+        classes, tasks, probabilities = learner.predictor.predict(scores, groups, read)
         columns = learner.table.column_of(classes)
-        first = chances.clone()
+        first = probabilities.clone()
         first[torch.arange(len(first)), columns] += 2  # the predicted class leads, whatever its chance
-        order = first.topk(min(max(top, 1), chances.shape[1]), dim=1).indices
+        order = first.topk(min(max(top, 1), probabilities.shape[1]), dim=1).indices
         names = [model.facts.classes[label] for label in learner.table.classes]
         told = zip(
             kept.tolist(),
             tasks.tolist(),
             groups.tolist(),
             order.tolist(),
-            chances.gather(1, order).tolist(),
+            probabilities.gather(1, order).tolist(),
             strict=True,
         )
         for row, task, number, best, values in told:
@@ -156,4 +157,5 @@ def name_pictures(
 
 
 def _unreadable(file: str | None, reasons: dict[str, str]) -> Answer:
-    return Answer(file, None, 0.0, None, None, error=reasons.get(file or "", "cannot be read"), known=False)
+    reason = reasons.get(file or "", "cannot be read") + what_to_install(file or "")
+    return Answer(file, None, 0.0, None, None, error=reason, known=False)

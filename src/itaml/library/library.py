@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from itaml.config import Compute, build
-from itaml.errors import DataError, SettingsError, UsageError
+from itaml.errors import DataError, SettingsError
 from itaml.events import Listener, ignore
 from itaml.learners.compute import check_compute, check_threads, limited_threads
 from itaml.library.answers import Answer, Grouping, name_pictures, prepare
 from itaml.library.arguments import check_number, check_whole
-from itaml.library.check import problems
 from itaml.library.duplicates import exemplars_of
-from itaml.library.folder import ModelFolder, Version, size_on_disk
+from itaml.library.folder import ModelFolder, Version
 from itaml.library.gather import Gathered, gather
 from itaml.library.learning import LearnReport, learn
-from itaml.library.model import Model, restored
-from itaml.library.overview import TaskInfo, describe, learned_tasks
 from itaml.library.record import Facts, Options
-from itaml.library.seal import FORMAT, Pointer
 from itaml.library.sheet import contact_sheet
-from itaml.library.writer import changing, copy_version, rollback, write
+from itaml.library.stored import NOT_WRITTEN, PathLike, StoredModel
+from itaml.library.writer import changing, write
 
-NOT_WRITTEN = Pointer(0, "not written")
-
-PathLike = str | os.PathLike[str]
 Images = PathLike | Iterable[Any] | Any  # paths, folders, PIL images, arrays, tensors, or a sequence of them
 
 
-class Library:
+class Library(StoredModel):
     """A model in a folder. Make one with `create` or `open`.
 
     Every `learn` saves: it writes a complete new version beside the old one and switches to it at the end, so that at
     any moment there is the old model or the new one. A `Library` in memory stays what it was when it was opened or last
     learned; `reload` takes over what other processes have learned since.
     """
-
-    def __init__(self, folder: ModelFolder, version: Version, compute: Compute, *, threads: int | None = None) -> None:
-        self._folder, self._compute, self._threads = folder, compute, threads
-        self._take(version)
 
     @classmethod
     def create(
@@ -94,26 +83,6 @@ class Library:
         """
         folder = ModelFolder(Path(path))
         return cls(folder, folder.read(), **_compute(device, precision, threads))
-
-    @property
-    def path(self) -> Path:
-        """The model's folder."""
-        return self._folder.path
-
-    @property
-    def version(self) -> int:
-        """The number of the version in memory: how many learns there were, 0 for an empty model."""
-        return self._pointer.number
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of all classes, in order of arrival."""
-        return self._model.facts.classes
-
-    @property
-    def tasks(self) -> tuple[TaskInfo, ...]:
-        """What was learned, task by task."""
-        return learned_tasks(self._model)
 
     def learn(
         self,
@@ -190,44 +159,6 @@ class Library:
         with limited_threads(self._threads):
             return name_pictures(self._model, given, by=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
 
-    def reload(self) -> None:
-        """Take over what other processes have learned since (see `open` for errors)."""
-        self._take(self._folder.read())
-
-    def save(self, path: PathLike) -> None:
-        """Write a copy of the model in memory as a new model at `path`; `learn` saves by itself.
-
-        Raises:
-            UsageError: there is something at `path`.
-            ItamlError: it cannot be written.
-        """
-        state = None if self._model.learner is None else self._model.state()
-        copy_version(Version(self._pointer, self._model.facts, state), ModelFolder(Path(path)))
-
-    def rollback(self) -> int:
-        """Return to the state before the last learn, for good; return the number of the version now in use.
-
-        Raises:
-            UsageError: there is no earlier version.
-        """
-        self._take(rollback(self._folder)[1])
-        return self.version
-
-    def verify(self) -> list[str]:
-        """Check every file of the model; return a sentence for each thing wrong."""
-        return problems(self._folder)[1]
-
-    def info(self) -> dict[str, Any]:
-        """Return what there is to know, as plain values."""
-        return {
-            "path": str(self.path),
-            "format": FORMAT,
-            "version": self.version,
-            "versions_kept": self._folder.numbers(),
-            "bytes": size_on_disk(self._folder),
-            **describe(self._model),
-        }
-
     def draw_exemplars(self, path: PathLike) -> dict[int, str]:
         """Draw the exemplars as a contact sheet.
 
@@ -242,28 +173,6 @@ class Library:
         if not exemplars:
             raise DataError(f"{self.path} keeps no images yet")
         return contact_sheet(Path(path), {n + 1: (self.classes[n], pixels) for n, pixels in exemplars.items()})
-
-    def _take(self, version: Version) -> None:
-        self._pointer = version.pointer
-        self._model = self._restored(version)
-
-    def _restored(self, version: Version) -> Model:
-        return restored(f"{self.path}: version {version.number}", version.facts, version.state, self._compute)
-
-    def _latest(self) -> Model:
-        """Return the model to go on with, to be used up: what is in memory, unless the disk has another version."""
-        if not self._folder.exists():
-            return self._model
-        if self._folder.current() == self._pointer:
-            return self._model.copy(self._compute)
-        version = self._folder.read()
-        if self._pointer == NOT_WRITTEN and not version.facts.classes:
-            return self._model  # the options of a model that has learned nothing are replaced
-        return self._restored(version)
-
-    def _check_empty(self) -> None:
-        if self._folder.exists() and self._folder.read().facts.classes:
-            raise UsageError(f"there is a model in {self.path} already; open it, or choose another name")
 
 
 def _compute(device: str = "auto", precision: str = "auto", threads: int | None = None) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from itaml.data.decode import extensions
+from itaml.data.decode import HEIF_EXTENSIONS, extensions, heif_installed
 from itaml.errors import DataError
 from itaml.text import count
 
 SHOWN = 5
-HEIF = (".heic", ".heif")
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ def list_images(folder: str) -> Listing:
 
 def notes_about(paths: Sequence[str]) -> list[str]:
     """Return sentences about files that were left out because of their extension."""
-    photos = [path for path in paths if path.lower().endswith(HEIF)]
-    others = [path for path in paths if not path.lower().endswith(HEIF)]
+    photos = [path for path in paths if path.lower().endswith(HEIF_EXTENSIONS)]
+    others = [path for path in paths if not path.lower().endswith(HEIF_EXTENSIONS)]
     notes = []
     if photos:
         notes.append(
@@ -61,6 +60,12 @@ def notes_about(paths: Sequence[str]) -> list[str]:
     if others:
         notes.append(f"{count(len(others), 'file')} left out, not of a known image format ({_shown(others)})")
     return notes
+
+
+def what_to_install(path: str) -> str:
+    """Return what to add to the reason why a file cannot be read: what to install for it, if something can be."""
+    missing = path.lower().endswith(HEIF_EXTENSIONS) and not heif_installed()
+    return "; `pip install pillow-heif` to read HEIC files" if missing else ""
 
 
 def _shown(paths: Sequence[str]) -> str:

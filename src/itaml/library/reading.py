@@ -16,6 +16,7 @@ from itaml.errors import DataError
 from itaml.events import Event, Listener
 from itaml.library.gather import Gathered
 from itaml.library.inputs import unreadable
+from itaml.library.listing import what_to_install
 from itaml.library.pixels import LEAST_RANGE
 from itaml.library.record import PixelFormat
 from itaml.text import count
@@ -86,7 +87,7 @@ def digests_of(pixels: Tensor) -> list[bytes]:
 
 def examples(entries: Sequence[tuple[str, str]]) -> str:
     """Return the first few of the images that could not be read, with the reason, in brackets."""
-    shown = "; ".join(f"{path}: {reason}" for path, reason in entries[:SKIPPED_SHOWN])
+    shown = "; ".join(f"{path}: {reason}{what_to_install(path)}" for path, reason in entries[:SKIPPED_SHOWN])
     return f" ({shown}{', ...' if len(entries) > SKIPPED_SHOWN else ''})" if entries else ""
 
 

@@ -23,6 +23,7 @@ class Entry:
     name: str
     target: str
     summary: str
+    traits: Any = None  # what users of the entry need to know before it is imported
 
     def load(self) -> Any:
         """Import the object."""
@@ -39,10 +40,10 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         self._plugins_read = False
 
-    def add(self, name: str, target: str, summary: str) -> None:
+    def add(self, name: str, target: str, summary: str, *, traits: Any = None) -> None:
         """Register `name`; a second registration of a name is an error of ours, not of the user's."""
         assert name not in self._entries, f"{self.kind} {name!r} is registered twice"
-        self._entries[name] = Entry(name, target, summary)
+        self._entries[name] = Entry(name, target, summary, traits)
 
     def __iter__(self) -> Iterator[Entry]:
         self._read_plugins()

@@ -17,7 +17,7 @@ from itaml import seeding
 from itaml.config import Seeds
 from itaml.inference.adapt import adapt
 from itaml.inference.calibrate import Calibration, fit_calibration
-from itaml.inference.predict import joint_probabilities, name_classes, task_posterior
+from itaml.inference.predict import AdaptedScores, joint_probabilities, name_classes, task_posterior
 from itaml.inference.settings import InferenceSettings
 from itaml.inference.task import log_posteriors, max_responses, predict_tasks
 from itaml.memory.store import Memory
@@ -28,6 +28,31 @@ from itaml.params import Weights
 
 BATCH = 500  # images per forward pass
 Value = TypeVar("Value")
+
+
+def two_stages(
+    scores: Tensor,
+    continua: Tensor,
+    table: TaskTable,
+    *,
+    task_scores: Tensor,
+    task_evidence: Tensor,
+    adapted: AdaptedScores,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return each sample's class id (n,), task (n,) and probability of each class (n, columns).
+
+    Args:
+        scores: class scores (n, columns).
+        continua: number of each sample's continuum (n,), from 0 without gaps.
+        table: which class is in which task and column.
+        task_scores: each sample's score for each task (n, tasks).
+        task_evidence: each sample's log-evidence for each task (n, tasks).
+        adapted: scores of a task's own columns for some samples, by the model adapted to it.
+    """
+    tasks = predict_tasks(task_scores, continua)[continua]
+    classes, inside = name_classes(tasks, table, adapted)
+    posterior = task_posterior(task_evidence, continua)[continua]
+    return classes, tasks, joint_probabilities(scores, inside, tasks, posterior, table).float()
 
 
 class Predictor:
@@ -81,12 +106,14 @@ class Predictor:
             continua: number of each sample's continuum (n,), from 0 without gaps.
             read: returns the pixels of some samples, for learners that adapt.
         """
-        tasks = predict_tasks(self.task_scores(scores), continua)[continua]
-        classes, inside = name_classes(
-            tasks, self.table, lambda rows, task: self.adapted_scores(read(rows), scores[rows], task)
+        return two_stages(
+            scores,
+            continua,
+            self.table,
+            task_scores=self.task_scores(scores),
+            task_evidence=self.task_evidence(scores),
+            adapted=lambda rows, task: self.adapted_scores(read(rows), scores[rows], task),
         )
-        posterior = task_posterior(self.task_evidence(scores), continua)[continua]
-        return classes, tasks, joint_probabilities(scores, inside, tasks, posterior, self.table).float()
 
     def model_scores(self, images: Tensor) -> Tensor:
         """Return the logits of the generic model (n, columns), on the CPU."""

@@ -26,4 +26,7 @@ LEARNERS.add("fomaml", "itaml.learners.methods.fomaml:FOMAML", "first-order MAML
 LEARNERS.add("dgr", "itaml.learners.methods.dgr:DGR", "deep generative replay (NeurIPS 2017)")
 LEARNERS.add("rtf", "itaml.learners.methods.rtf:RtF", "replay through feedback (2018)")
 LEARNERS.add("dmc", "itaml.learners.methods.dmc:DMC", "deep model consolidation on auxiliary images (WACV 2020)")
+LEARNERS.add("lda", "itaml.learners.methods.lda:LDA", "linear discriminant analysis from sums of features, exact")
+LEARNERS.add("ranpac", "itaml.learners.methods.ranpac:RanPAC", "random projection and ridge regression (NeurIPS 2023)")
+LEARNERS.add("ncm", "itaml.learners.methods.ncm:NCM", "nearest class mean of features (TPAMI 2013)")
 LEARNERS.add("rpsnet", "itaml.learners.methods.rpsnet:RPSNet", "random path selection (NeurIPS 2019)")

@@ -7,20 +7,23 @@ from torch import Tensor
 
 from itaml import seeding
 from itaml.config import Compute, Seeds
-from itaml.data.images import ClassId, ImageSet, join
+from itaml.data.images import ClassId, ImageSet, Shape, join
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Listener, ignore
 from itaml.inference.predictor import Predictor
 from itaml.learners.batch import Progress
 from itaml.learners.context import Context
-from itaml.learners.contract import Prediction
+from itaml.learners.contract import Learner, Prediction
 from itaml.learners.method import Method
+from itaml.learners.pretrained import on_features
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
 from itaml.learners.trainer import Trainer
 from itaml.memory.store import Memory
-from itaml.models.classifier import Classifier
+from itaml.models.classifier import Classifier, build_classifier
+from itaml.models.mlp import mlp
+from itaml.models.pretrained import is_pretrained, trainable_backbone
 from itaml.models.state import classifier_state, restore_classifier
 from itaml.models.table import TaskTable
 from itaml.storage import State
@@ -207,3 +210,44 @@ class GradientLearner:
         self.method.load_state_dict(state["extra"])
         self.model.eval()
         self.clear_caches()
+
+
+def gradient_learner(
+    method: type[Method], settings: TrainingSettings, *, shape: Shape, seeds: Seeds, compute: Compute | None
+) -> Learner:
+    """Return a learner for images of `shape`: on the frozen features of a pretrained backbone, or trained as a whole.
+
+    Raises:
+        SettingsError: a setting for pretrained backbones is given for another one.
+    """
+    pretrained = is_pretrained(settings.backbone)
+    if not pretrained and (settings.tune != "none" or settings.adapter):
+        raise SettingsError(f"tune and adapter are for pretrained backbones, and {settings.backbone} is not one")
+
+    def make(inner: Shape) -> GradientLearner:
+        model = _classifier(settings, inner, seeds.init, frozen=pretrained and settings.tune == "none")
+        return GradientLearner(method, model, settings=settings, seeds=seeds, compute=compute)
+
+    if settings.tune != "none":
+        return make(shape)
+    return on_features(
+        settings.backbone,
+        make,
+        shape=shape,
+        compute=compute,
+        flip=settings.feature_flip,
+        transform=settings.feature_transform,
+    )
+
+
+def _classifier(settings: TrainingSettings, shape: Shape, seed: int, *, frozen: bool) -> Classifier:
+    if frozen:
+        with seeding.seeded(seed, "init", "backbone"):
+            return Classifier(mlp(shape, hidden=(settings.adapter,) if settings.adapter else ()), shape=shape)
+    if settings.tune == "none":
+        return build_classifier(settings.backbone, shape=shape, seed=seed)
+    backbone = trainable_backbone(settings.backbone, tune=settings.tune)
+    preprocessing = backbone.spec.preprocessing
+    model = Classifier(backbone.network, shape=shape)
+    model.fix_normalization(preprocessing.mean, preprocessing.std)
+    return model

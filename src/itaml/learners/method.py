@@ -33,7 +33,6 @@ from itaml.learners.context import Context
 from itaml.learners.contract import Learner, Traits
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
-from itaml.models.classifier import build_classifier
 from itaml.models.table import TaskTable
 from itaml.optimizers import backward, gradient_step
 from itaml.storage import State
@@ -60,10 +59,9 @@ class Method:
     @classmethod
     def from_settings(cls, settings: Any, *, shape: Shape, seeds: Seeds, compute: Compute | None = None) -> Learner:
         """Return a learner for images of `shape` that uses this method (see `LearnerFactory`)."""
-        from itaml.learners.learner import GradientLearner  # noqa: PLC0415 (the learner is made of methods)
+        from itaml.learners.learner import gradient_learner  # noqa: PLC0415 (the learner is made of methods)
 
-        model = build_classifier(settings.backbone, shape=shape, seed=seeds.init)
-        return GradientLearner(cls, model, settings=settings, seeds=seeds, compute=compute)
+        return gradient_learner(cls, settings, shape=shape, seeds=seeds, compute=compute)
 
     @property
     def table(self) -> TaskTable:

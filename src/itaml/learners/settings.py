@@ -44,6 +44,11 @@ class TrainingSettings(RecipeSettings):
     """Settings of the training loop, the recipe and two-stage inference."""
 
     backbone: str = "mlp"
+    tune: Literal["none", "last", "all"] = "none"  # what of a pretrained backbone is trained; none: frozen features
+    backbone_lr: Positive | None = None  # learning rate of a tuned backbone; None is lr
+    adapter: Annotated[int, Field(ge=0)] = 0  # width of a trained layer on frozen features; 0 is none
+    feature_flip: bool = True  # frozen features: average over each image and its mirror image
+    feature_transform: Literal["none", "sqrt"] = "sqrt"  # of frozen features
     memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
     selection: Literal["random", "herding", "first"] = "random"
 
@@ -72,6 +77,10 @@ class TrainingSettings(RecipeSettings):
             raise ValueError("adapting at inference needs exemplars: set memory, or adapt_steps=0")
         if self.memory == 0 and self.task_score == "calibrated":
             raise ValueError("calibrated task scores need exemplars: set memory, or another task_score")
+        if self.backbone_lr is not None and self.tune == "none":
+            raise ValueError("backbone_lr is for a pretrained backbone that is tuned: set tune=last or tune=all")
+        if self.adapter and self.tune != "none":
+            raise ValueError("adapter is a layer on frozen features: set tune=none")
         return self
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,13 +68,29 @@ class Trainer:
         """Return the optimizer of the task under way, with the state it had where the task was left."""
         if self._optimizer is None:
             s = self.context.settings
+            groups = self._with_backbone_lr(self.method.param_groups())
             self._optimizer = make_optimizer(
-                s.optimizer, self.method.param_groups(), lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay
+                s.optimizer, groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay
             )
             if self._saved_optimizer is not None:
                 restore_optimizer(self._optimizer, self._saved_optimizer)
         self._saved_optimizer = None
         return self._optimizer
+
+    def _with_backbone_lr(self, groups: list[Any]) -> list[Any]:
+        """Give the parameters of a tuned backbone a learning rate of their own, where the settings name one."""
+        s = self.context.settings
+        if s.backbone_lr is None:
+            return groups
+        whole = [group if isinstance(group, dict) else {"params": [group]} for group in groups]
+        backbone = {id(parameter) for parameter in self.context.model.backbone.parameters()}
+        split: list[Any] = []
+        for group in whole:
+            inside = [p for p in group["params"] if id(p) in backbone]
+            outside = [p for p in group["params"] if id(p) not in backbone]
+            split += [{**group, "params": inside, "scale": s.backbone_lr / s.lr}] if inside else []
+            split += [{**group, "params": outside}] if outside else []
+        return split
 
     def _epoch(self, task: Task, images: ImageSet, epoch: int, optimizer: Optimizer, listen: Listener) -> EpochDone:
         c, s, path = self.context, self.context.settings, (task.index, epoch)

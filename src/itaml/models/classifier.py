@@ -84,6 +84,7 @@ class Classifier(nn.Module):
         self.normalize = Normalize(shape[0])
         self.backbone = backbone
         self.head = GrowingHead(_feature_count(backbone, shape))
+        self.fixed_normalization = False
 
     @property
     def table(self) -> TaskTable:
@@ -131,8 +132,16 @@ class Classifier(nn.Module):
                 f"the model takes images of shape {_words(self.shape)}, these are {_words(tuple(images.shape[1:]))}"
             )
 
+    def fix_normalization(self, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        """Use the pixel statistics that a pretrained backbone expects, for pixels between 0 and 1."""
+        self.normalize.mean.copy_(torch.tensor(mean))
+        self.normalize.std.copy_(torch.tensor(std))
+        self.fixed_normalization = True
+
     def fit_normalization(self, images: ImageSet, *, most: int = 10_000) -> None:
-        """Measure pixel statistics on at most `most` of the images, evenly spread."""
+        """Measure pixel statistics on at most `most` of the images, evenly spread, unless they are fixed."""
+        if self.fixed_normalization:
+            return
         positions = torch.linspace(0, len(images) - 1, min(most, len(images))).round().long()
         self.normalize.fit(images.batch(positions)[0])
 

@@ -22,3 +22,8 @@ def mlp(shape: Shape, *, hidden: tuple[int, ...]) -> nn.Module:
 def mlp_400(shape: Shape) -> nn.Module:
     """Return the paper's network for MNIST: two hidden layers of 400."""
     return mlp(shape, hidden=(400, 400))
+
+
+def pixels(shape: Shape) -> nn.Module:
+    """Return the identity: the pixels themselves are the features."""
+    return nn.Flatten()

@@ -15,7 +15,7 @@ from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
 from itaml.errors import ItamlError, SettingsError
 from itaml.learners import LEARNERS
 from itaml.learners.contract import Traits
-from itaml.models import MODELS
+from itaml.models.pretrained import backbone_traits
 from itaml.run.knobs import word
 
 LONGEST = 80  # letters of a folder's name for the settings that differ
@@ -80,7 +80,7 @@ def resolve(
     values, seed_values = _settings(chosen, method, preset, overrides or {}, learner)
     settings = build(kind, values)
     if "backbone" in kind.model_fields:
-        MODELS.entry(settings.backbone)
+        backbone_traits(settings.backbone)
     seeds = build(Seeds, dict(Seeds.of(seed)) | seed_values, what="seed")
     defaults = {"p": (1, chosen.p)}
     return build(

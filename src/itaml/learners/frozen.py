@@ -1,0 +1,135 @@
+"""`FrozenLearner`: any learner on the frozen features of a pretrained backbone.
+
+The features of an image are computed once and cached by its content. The learner inside sees them as images with one
+pixel and a channel per feature, so every method can be used: Algorithm 1 then trains the head alone, in seconds.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from itaml.data.images import ImageSet, Shape
+from itaml.data.loader import iterate
+from itaml.data.stream import Task
+from itaml.errors import CheckpointError, DataError
+from itaml.events import Listener, ignore
+from itaml.learners.components.feature_cache import FeatureCache
+from itaml.learners.contract import Learner, Prediction, Scoring
+from itaml.memory.store import Memory
+from itaml.models.features import FeatureExtractor
+from itaml.models.table import TaskTable
+from itaml.storage import State
+
+BATCH = 64  # images that are decoded and looked up together
+
+
+class FrozenLearner:
+    """A learner whose images are replaced by their features.
+
+    Args:
+        learner: learns from features of shape (features, 1, 1).
+        extractor: computes the features.
+        shape: of the images.
+        cache: features of images seen before.
+    """
+
+    def __init__(
+        self, learner: Learner, extractor: FeatureExtractor, *, shape: Shape, cache: FeatureCache | None = None
+    ) -> None:
+        self.learner, self.extractor, self.shape = learner, extractor, shape
+        self.cache = cache or FeatureCache(None)
+
+    @property
+    def listen(self) -> Listener:
+        """Called with every event of training."""
+        listen: Listener = getattr(self.learner, "listen", ignore)
+        return listen
+
+    @listen.setter
+    def listen(self, listener: Listener) -> None:
+        self.learner.listen = listener  # type: ignore[attr-defined]
+
+    @property
+    def memory(self) -> Memory:
+        """The exemplars of the learner inside: features."""
+        memory: Memory = self.learner.memory  # type: ignore[attr-defined]
+        return memory
+
+    @property
+    def table(self) -> TaskTable:
+        """Which class is in which task and column."""
+        return self._scoring.table
+
+    @property
+    def _scoring(self) -> Scoring:
+        assert isinstance(self.learner, Scoring), "every learner of the package can be scored"
+        return self.learner
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return the features of images as images with one pixel (n, features, 1, 1).
+
+        Raises:
+            DataError: the images are of another shape.
+        """
+        if tuple(images.shape[1:]) != self.shape:
+            expected, found = (" x ".join(map(str, shape)) for shape in (self.shape, images.shape[1:]))
+            raise DataError(f"the model takes images of shape {expected}, these are {found}")
+        found_features = self.cache.features(images, self.extractor.extraction.key, self.extractor)
+        return found_features[:, :, None, None]
+
+    def learn(self, task: Task) -> None:
+        """Learn a task from the features of its images (see `Learner.learn`)."""
+        self.learner.learn(Task(task.index, task.classes, self._feature_set(task.train)))
+
+    def _feature_set(self, images: ImageSet) -> ImageSet:
+        if images.shape != self.shape:
+            self.features(torch.empty(0, *images.shape, dtype=torch.uint8))
+        parts, kept = [], []
+        for pixels, rows in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
+            parts.append(self.features(pixels))
+            kept.append(rows)
+        if not parts:
+            return ImageSet.from_arrays(
+                torch.zeros(0, self.extractor.features, 1, 1), torch.zeros(0, dtype=torch.int64)
+            )
+        return ImageSet.from_arrays(torch.cat(parts), images.labels[torch.cat(kept)])
+
+    def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
+        """Predict samples (see `Learner.predict`)."""
+        if not len(images):
+            raise DataError("there are no samples to predict")
+        return self.learner.predict(self.features(images), continua)
+
+    def class_scores(self, images: Tensor) -> Tensor:
+        """Return the score of each class seen (n, columns)."""
+        return self._scoring.class_scores(self.features(images))
+
+    def task_scores(self, class_scores: Tensor) -> Tensor:
+        """Return each sample's score for each task (n, tasks)."""
+        return self._scoring.task_scores(class_scores)
+
+    def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
+        """Return the scores of the columns of a task (n, size), after adapting to it."""
+        return self._scoring.adapted_scores(self.features(images), class_scores, task)
+
+    def state_dict(self) -> State:
+        """Return the state of the learner inside, and which features it was trained on."""
+        return {"features": self.extractor.extraction.to_json(), "inner": self.learner.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over a state.
+
+        Raises:
+            CheckpointError: it was trained on other features.
+        """
+        expected, found = self.extractor.extraction.to_json(), state.get("features")
+        if not isinstance(found, dict):
+            raise CheckpointError("this state was not trained on the features of a pretrained backbone")
+        for name, value in expected.items():
+            if found.get(name) != value:
+                raise CheckpointError(
+                    f"this model was trained with {name} {found.get(name)!r}; here it is {value!r}. "
+                    "Use the same backbone and weights, or `itaml rebase` the model to others"
+                )
+        self.learner.load_state_dict(state["inner"])

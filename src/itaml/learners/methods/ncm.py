@@ -1,0 +1,71 @@
+"""NCM: the nearest class mean of features (Mensink, Verbeek, Perronnin and Csurka, TPAMI 2013; iCaRL's classifier).
+
+| symbol | here                          |
+|--------|-------------------------------|
+| m_c    | mean of the features of class c |
+
+    score of class c for features f:  m_c^T f - m_c^T m_c / 2
+
+Differences from the paper: no metric is learned. Probabilities are calibrated by a temperature on leave-one-out scores.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from itaml.config import Compute, Seeds
+from itaml.data.images import Shape
+from itaml.learners.components.linear_heads import LinearHead, nearest_mean
+from itaml.learners.components.statistics import FeatureStatistics
+from itaml.learners.contract import Learner, Traits
+from itaml.learners.pretrained import on_features
+from itaml.learners.statistics_learner import StatisticsLearner, StatisticsSettings
+
+
+class NCM:
+    """The nearest class mean."""
+
+    Settings: ClassVar[type[StatisticsSettings]] = StatisticsSettings
+    traits: ClassVar[Traits] = Traits(trains_gradients=False, supports_compile=False, supports_recipe=False)
+    name = "NCM"
+
+    @classmethod
+    def from_settings(
+        cls, settings: StatisticsSettings, *, shape: Shape, seeds: Seeds, compute: Compute | None = None
+    ) -> Learner:
+        """Return a learner for images of `shape` (see `LearnerFactory`)."""
+        return on_features(
+            settings.backbone,
+            lambda inner: StatisticsLearner(cls(), settings, shape=inner, seeds=seeds),
+            shape=shape,
+            compute=compute,
+            flip=settings.feature_flip,
+            transform=settings.feature_transform,
+        )
+
+    def project(self, features: Tensor) -> Tensor:
+        """Return the features as they are."""
+        return features
+
+    def width(self, features: int) -> int:
+        """Return the number of features."""
+        return features
+
+    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
+        """Return the head."""
+        return nearest_mean(statistics)
+
+    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
+        """Return the scores of exemplars, each without itself in its own class's mean."""
+        features, labels = exemplars
+        head = nearest_mean(statistics)
+        scores = head(features)
+        rows = torch.tensor([statistics.row(label) for label in labels.tolist()])
+        counts = statistics.counts[rows].double()
+        means = (statistics.sums[rows] - features) / (counts - 1).clamp_min(1)[:, None]
+        own = (means * features).sum(1) - means.square().sum(1) / 2
+        scores[torch.arange(len(rows)), rows] = torch.where(counts > 1, own, -torch.inf)
+        return scores

@@ -1,0 +1,218 @@
+"""`StatisticsLearner`: classifiers that follow exactly from sums of features, without gradient steps.
+
+Learning adds the counts, class sums and second moment of new images to what is known (`components.statistics`). The
+head is then solved anew, so the result does not depend on the order in which classes and images arrived. Exemplars are
+kept for what the sums cannot say: the shrinkage, the temperature of the probabilities, and the scores of known images.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from itaml import seeding
+from itaml.config import Seeds, Settings
+from itaml.data.images import Shape
+from itaml.data.stream import Task
+from itaml.errors import CheckpointError, DataError
+from itaml.inference.predictor import two_stages
+from itaml.inference.task import log_posteriors
+from itaml.learners.components.calibration import fit_temperature
+from itaml.learners.components.linear_heads import LinearHead
+from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
+from itaml.learners.contract import Prediction
+from itaml.memory.store import Memory
+from itaml.models.features import Transform
+from itaml.models.table import TaskTable
+from itaml.storage import State
+
+
+class StatisticsSettings(Settings):
+    """Settings of a classifier that follows from sums of features."""
+
+    backbone: str = "pixels"  # the pixels themselves, or a pretrained backbone (see `models.backbones.hub`)
+    feature_flip: bool = True  # average the features of each image and of its mirror image
+    feature_transform: Transform = "sqrt"  # of the features of a backbone
+    memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
+    selection: Literal["random", "herding", "first"] = "random"
+
+    @property
+    def room(self) -> int:
+        """Exemplars in all, which must hold one of every class."""
+        return self.memory
+
+
+class Solver(Protocol):
+    """How a method turns statistics into a head."""
+
+    name: str
+
+    def project(self, features: Tensor) -> Tensor:
+        """Return what the statistics are collected of (n, width), from features (n, d)."""
+
+    def width(self, features: int) -> int:
+        """Return the length of a projected feature vector."""
+
+    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
+        """Return the head; `exemplars` are projected features and labels of images that are part of the statistics."""
+
+    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
+        """Return the scores (n, classes) of exemplars as if they had not been learned, if that is known."""
+
+
+class StatisticsLearner:
+    """A learner without gradient steps.
+
+    Args:
+        solver: the method.
+        settings: budget and selection of the exemplars.
+        shape: of the images, or (features, 1, 1) behind a backbone.
+        seeds: `seeds.memory` chooses exemplars.
+    """
+
+    def __init__(self, solver: Solver, settings: StatisticsSettings, *, shape: Shape, seeds: Seeds) -> None:
+        self.solver, self.settings, self.shape, self.seeds = solver, settings, shape, seeds
+        self.table = TaskTable()
+        self.memory = Memory(budget=settings.memory, selection=settings.selection)
+        self.statistics = empty_statistics(solver.width(_size(shape)))
+        self._solved: tuple[LinearHead, float] | None = None
+
+    def learn(self, task: Task) -> None:
+        """Add a task's images to the statistics.
+
+        Raises:
+            DataError: the task does not fit what was learned before.
+            SettingsError: the memory is smaller than the number of classes.
+        """
+        if not len(task.train):
+            raise DataError(f"task {task.index} has no training images")
+        if task.train.shape != self.shape:
+            self._check(torch.empty(0, *task.train.shape))
+        table = self.table.grown(task.classes) if task.classes else self.table
+        table.column_of(task.train.labels)
+        self.memory.check_room(len(table.classes))
+        statistics = self.statistics
+        for pixels, labels in task.train.batches(500):
+            statistics = merge(statistics, collect(self._projected(pixels), labels))
+        self.table, self.statistics, self._solved = table, statistics, None
+        if self.memory.budget:
+            generator = seeding.generator(self.seeds.memory, "memory", task.index)
+            self.memory.add(task.train, table.classes, generator=generator, features=lambda x: x.flatten(1).float())
+
+    def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
+        """Predict samples (see `Learner.predict`).
+
+        Raises:
+            DataError: nothing was learned yet, there are no samples, or they are of another shape.
+        """
+        if not len(images):
+            raise DataError("there are no samples to predict")
+        scores = self.class_scores(images)
+        if continua is None:
+            continua = torch.zeros(len(images), dtype=torch.int64)
+        evidence = self.task_scores(scores)
+        classes, tasks, probabilities = two_stages(
+            scores,
+            continua,
+            self.table,
+            task_scores=evidence,
+            task_evidence=evidence,
+            adapted=lambda rows, task: scores[rows][:, self.table.columns(task)],
+        )
+        return Prediction(classes, tasks, probabilities, self.table.classes)
+
+    def class_scores(self, images: Tensor) -> Tensor:
+        """Return calibrated logits (n, columns): their softmax is a probability.
+
+        Raises:
+            DataError: nothing was learned yet, or the images are of another shape.
+        """
+        if not len(self.table):
+            raise DataError("nothing has been learned yet")
+        self._check(images)
+        head, temperature = self._head()
+        scores = head(self._projected(images))  # (n, classes), classes sorted
+        order = torch.tensor([head.classes.index(class_id) for class_id in self.table.classes])
+        return (scores[:, order] / temperature).float()
+
+    def task_scores(self, class_scores: Tensor) -> Tensor:
+        """Return each sample's log-evidence for each task (n, tasks)."""
+        return log_posteriors(class_scores, self.table)
+
+    def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
+        """Return the scores of the columns of a task (n, size); the head is exact, so nothing is adapted."""
+        return class_scores[:, self.table.columns(task)]
+
+    def _head(self) -> tuple[LinearHead, float]:
+        """Return the head and the temperature, solved at the first call after learning."""
+        if self._solved is None:
+            exemplars = self._exemplars()
+            head = self.solver.solve(self.statistics, exemplars)
+            self._solved = head, self._temperature(head, exemplars)
+        return self._solved
+
+    def _temperature(self, head: LinearHead, exemplars: tuple[Tensor, Tensor] | None) -> float:
+        if exemplars is None or len(head.classes) < 2:
+            return 1.0
+        scores = self.solver.left_out(self.statistics, exemplars)
+        if scores is None:
+            return 1.0
+        columns = torch.tensor([head.classes.index(label) for label in exemplars[1].tolist()])
+        return fit_temperature(scores, columns)
+
+    def _exemplars(self) -> tuple[Tensor, Tensor] | None:
+        kept = self.memory.exemplars()
+        if kept is None:
+            return None
+        images, labels = kept.load()
+        return self._projected(images), labels
+
+    def _projected(self, images: Tensor) -> Tensor:
+        pixels = images.flatten(1)
+        return self.solver.project(pixels.double() / 255 if pixels.dtype == torch.uint8 else pixels.double())
+
+    def _check(self, images: Tensor) -> None:
+        if tuple(images.shape[1:]) != self.shape:
+            expected, found = (" x ".join(map(str, shape)) for shape in (self.shape, images.shape[1:]))
+            raise DataError(f"the model takes images of shape {expected}, these are {found}")
+
+    def state_dict(self) -> State:
+        """Return everything that was learned."""
+        s = self.statistics
+        rows, columns = torch.triu_indices(s.features, s.features)
+        return {
+            "learner": self.solver.name,
+            "table": [list(classes) for classes in self.table.tasks],
+            "classes": list(s.classes),
+            "counts": s.counts.clone(),
+            "sums": s.sums.clone(),
+            "moment": s.moment[rows, columns].clone(),  # symmetric: the upper triangle
+            "memory": self.memory.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over a state.
+
+        Raises:
+            CheckpointError: it is of another method, or of other features.
+        """
+        if state.get("learner") != self.solver.name:
+            raise CheckpointError(f"this state is of {state.get('learner')}, not of {self.solver.name}")
+        size = self.statistics.features
+        rows, columns = torch.triu_indices(size, size)
+        if len(state["moment"]) != len(rows):
+            raise CheckpointError("this state is of features of another length")
+        moment = torch.zeros(size, size, dtype=torch.float64)
+        moment[rows, columns] = state["moment"]
+        moment[columns, rows] = state["moment"]
+        self.table = TaskTable(tuple(tuple(classes) for classes in state["table"]))
+        self.statistics = FeatureStatistics(tuple(state["classes"]), state["counts"], state["sums"], moment)
+        self.memory.load_state_dict(state["memory"])
+        self._solved = None
+
+
+def _size(shape: Shape) -> int:
+    return shape[0] * shape[1] * shape[2]

@@ -1,0 +1,123 @@
+"""Frozen features of images: a pretrained backbone, the views of each image, and a transform of the features."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from itaml.data.images import Shape
+from itaml.errors import DataError
+from itaml.models.backbones.hub import open_backbone
+from itaml.models.backbones.spec import Backbone
+
+Transform = Literal["none", "sqrt"]
+PIXELS = "pixels"  # the name of no backbone: the pixels themselves are the features
+BATCH = 32  # images per forward pass
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """How features are computed; two extractions that are equal give the same features.
+
+    Args:
+        backbone: its name (see `models.backbones.hub`).
+        weights_sha256: hash of its weights.
+        size: side in pixels at which the backbone sees an image.
+        flip: average the features of each image and of its mirror image.
+        transform: `sqrt` takes the square root of each feature, keeping its sign.
+    """
+
+    backbone: str
+    weights_sha256: str
+    size: int
+    flip: bool
+    transform: Transform
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the description as plain values."""
+        return asdict(self)
+
+    @property
+    def key(self) -> str:
+        """A short text that is the same for equal extractions only."""
+        return hashlib.sha256(repr(sorted(self.to_json().items())).encode()).hexdigest()[:16]
+
+
+class FeatureExtractor:
+    """Maps images to feature vectors, without gradients.
+
+    Args:
+        backbone: the network.
+        flip: average over each image and its mirror image.
+        transform: of the features.
+        device: where the network computes.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        flip: bool = True,
+        transform: Transform = "sqrt",
+        device: torch.device | None = None,
+    ) -> None:
+        self.device = device or torch.device("cpu")
+        self.backbone = backbone
+        backbone.network.to(self.device)
+        spec = backbone.spec
+        self.extraction = Extraction(spec.name, spec.weights_sha256, spec.preprocessing.size, flip, transform)
+
+    @property
+    def features(self) -> int:
+        """Length of a feature vector."""
+        return self.backbone.spec.features
+
+    @property
+    def image_shape(self) -> Shape:
+        """The shape that images should be decoded to."""
+        size = self.extraction.size
+        return len(self.backbone.spec.preprocessing.mean), size, size
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the features (n, features) of 8-bit images (n, channels, h, w), on the CPU.
+
+        Raises:
+            DataError: the images are not 8-bit.
+        """
+        if images.dtype != torch.uint8:
+            raise DataError(f"a pretrained backbone takes 8-bit pixels, not {images.dtype}")
+        if not len(images):
+            return torch.zeros(0, self.features)
+        return torch.cat([self._features(part.to(self.device)) for part in images.split(BATCH)])
+
+    def _features(self, images: Tensor) -> Tensor:
+        resized = _resized(_with_channels(images, self.image_shape[0]), self.extraction.size)
+        features = self.backbone.features(resized)
+        if self.extraction.flip:
+            features = (features + self.backbone.features(resized.flip(3))) / 2
+        if self.extraction.transform == "sqrt":
+            features = features.sign() * features.abs().sqrt()
+        return features.float().cpu().clone()
+
+
+def open_extractor(
+    name: str, *, flip: bool = True, transform: Transform = "sqrt", device: torch.device | None = None
+) -> FeatureExtractor:
+    """Return the extractor of a backbone by name (see `open_backbone` for errors)."""
+    return FeatureExtractor(open_backbone(name), flip=flip, transform=transform, device=device)
+
+
+def _with_channels(images: Tensor, channels: int) -> Tensor:
+    return images.expand(-1, channels, -1, -1) if images.shape[1] == 1 and channels > 1 else images
+
+
+def _resized(images: Tensor, size: int) -> Tensor:
+    if images.shape[2:] == (size, size):
+        return images
+    values = F.interpolate(images.float(), size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+    return values.round().clamp(0, 255).to(torch.uint8)

@@ -16,12 +16,15 @@ from itaml.models.classifier import Classifier
 from support import SHAPE
 
 
-def learner_of(name: str, **settings: Any) -> Any:
+def learner_of(name: str) -> Any:
     kind = LEARNERS.load(name)
     torch.manual_seed(0)
     layers = [nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten()]
     model = Classifier(nn.Sequential(*layers), shape=SHAPE)
-    values = {"memory": 60, "epochs": 2, "batch_size": 8, "lr": 0.01, "optimizer": "adam"} | settings
+    if not kind.traits.trains_gradients:
+        settings = build(kind.Settings, {"memory": 60})
+        return kind.from_settings(settings, shape=SHAPE, seeds=Seeds.of(0))
+    values = {"memory": 60, "epochs": 2, "batch_size": 8, "lr": 0.01, "optimizer": "adam"}
     if "horizon" in kind.Settings.model_fields:
         values["horizon"] = 10
     compute = Compute(device="cpu", precision="fp32")

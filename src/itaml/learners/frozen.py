@@ -90,9 +90,8 @@ class FrozenLearner:
             parts.append(self.features(pixels))
             kept.append(rows)
         if not parts:
-            return ImageSet.from_arrays(
-                torch.zeros(0, self.extractor.features, 1, 1), torch.zeros(0, dtype=torch.int64)
-            )
+            nothing = torch.zeros(0, self.extractor.features, 1, 1)
+            return ImageSet.from_arrays(nothing, torch.zeros(0, dtype=torch.int64))
         return ImageSet.from_arrays(torch.cat(parts), images.labels[torch.cat(kept)])
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:

@@ -19,7 +19,7 @@ from itaml.data.images import Shape
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
 from itaml.inference.predictor import two_stages
-from itaml.inference.task import log_posteriors
+from itaml.inference.task import log_posteriors, max_responses
 from itaml.learners.components.calibration import fit_temperature
 from itaml.learners.components.linear_heads import LinearHead
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
@@ -113,13 +113,12 @@ class StatisticsLearner:
         scores = self.class_scores(images)
         if continua is None:
             continua = torch.zeros(len(images), dtype=torch.int64)
-        evidence = self.task_scores(scores)
         classes, tasks, probabilities = two_stages(
             scores,
             continua,
             self.table,
-            task_scores=evidence,
-            task_evidence=evidence,
+            task_scores=self.task_scores(scores),
+            task_evidence=log_posteriors(scores, self.table),
             adapted=lambda rows, task: scores[rows][:, self.table.columns(task)],
         )
         return Prediction(classes, tasks, probabilities, self.table.classes)
@@ -139,8 +138,11 @@ class StatisticsLearner:
         return (scores[:, order] / temperature).float()
 
     def task_scores(self, class_scores: Tensor) -> Tensor:
-        """Return each sample's log-evidence for each task (n, tasks)."""
-        return log_posteriors(class_scores, self.table)
+        """Return each sample's score for each task (n, tasks): the largest log-probability among its classes.
+
+        A continuum of one sample then gets the most probable of all classes.
+        """
+        return max_responses(class_scores.double().log_softmax(1), self.table)
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of the columns of a task (n, size); the head is exact, so nothing is adapted."""

@@ -1,4 +1,4 @@
-"""RanPAC: random projection and ridge regression (McDonnell, Gong, Parvaneh, Abbasnejad and van den Hengel, NeurIPS 2023).
+"""RanPAC: random projection and ridge regression (McDonnell, Gong, Parvaneh and others, NeurIPS 2023).
 
 | symbol | here                                                       |
 |--------|------------------------------------------------------------|

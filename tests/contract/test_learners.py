@@ -41,7 +41,7 @@ def factory_of(name: str, **settings: Any) -> Callable[[], Learner]:
     if issubclass(kind, Method):
         return factory(kind, **settings)
     chosen = build(kind.Settings, {"memory": 60})
-    return lambda: kind.from_settings(chosen, shape=SHAPE, seeds=Seeds.of(0))  # type: ignore[no-any-return]
+    return lambda: kind.from_settings(chosen, shape=SHAPE, seeds=Seeds.of(0))
 
 
 def factory(

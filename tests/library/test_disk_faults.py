@@ -67,16 +67,17 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version]:
 
 
 def attempts(
-    change: Callable[[Path], Any], model: Path, tmp_path: Path
+    change: Callable[[Path], Any], model: Path, tmp_path: Path, *, every: bool = False
 ) -> Iterator[tuple[Path, Faults, ItamlError | None]]:
-    """Yield the model after each change with a fault: at every file operation, with every code."""
+    """Yield the model after each change with a fault at every file operation: with one code in turn, or with each."""
     counting = Faults()
     with counting.injected():
         change(shutil.copytree(model, tmp_path / "counting"))
     assert counting.done > 30
-    for at in range(counting.done):
-        faults, error = Faults(at, CODES[at % len(CODES)]), None
-        path = shutil.copytree(model, tmp_path / f"at {at}")
+    tried = [(at, code) for at in range(counting.done) for code in (CODES if every else [CODES[at % len(CODES)]])]
+    for at, code in tried:
+        faults, error = Faults(at, code), None
+        path = shutil.copytree(model, tmp_path / f"at {at} {code}")
         try:
             with faults.injected():
                 change(path)
@@ -160,3 +161,19 @@ def test_an_error_after_the_switch_is_no_failure(
     monkeypatch.undo()
     assert library.version == Library.open(path).version == 3
     assert rollback(path) == (3, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="wraps the operations of Unix")
+def test_learning_and_rolling_back_with_every_fault_at_every_file_operation(
+    learned: tuple[Path, Version], tmp_path: Path
+) -> None:
+    images, labels = digits_of((3,))
+
+    def learn(path: Path) -> None:
+        Library.open(path).learn(images, labels, epochs=1)
+
+    for path, faults, error in attempts(learn, learned[0], tmp_path / "learn", every=True):
+        check(path, faults, error, old=2, new=3)
+    for path, faults, error in attempts(rollback, learned[0], tmp_path / "rollback", every=True):
+        check(path, faults, error, old=2, new=1)

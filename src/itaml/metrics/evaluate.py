@@ -118,7 +118,7 @@ def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
                     learner.task_scores(scores),
                     inside.argmax(1) + columns.start == targets,
                     scores.argmax(1) == targets,
-                    _confidence(learner, images, scores, inside, task),
+                    _confidence(learner, scores, inside, task),
                 )
             )
         if len(parts) == before:
@@ -126,24 +126,26 @@ def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
     return _Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
-def _confidence(learner: Scoring, images: Tensor, scores: Tensor, inside: Tensor, task: int) -> Tensor:
+def _confidence(learner: Scoring, scores: Tensor, inside: Tensor, task: int) -> Tensor:
     """Return the probability that `predict` gives to the class it predicts for each sample alone (k,).
+
+    A learner that adapts would need another pass through the network for samples whose task is found wrongly. For these
+    the generic model's probability inside that task is taken; without adaptation the two are the same.
 
     Args:
         learner: what predicts.
-        images: samples of one task.
-        scores: their class scores (k, columns).
+        scores: class scores of samples of one task (k, columns).
         inside: their scores inside their own task (k, size), which serve wherever that task is found.
         task: their own task.
     """
     evidence_of = getattr(getattr(learner, "predictor", learner), "task_evidence", None)
     if evidence_of is None:
-        return torch.full((len(images),), float("nan"), dtype=torch.float64)
+        return torch.full((len(scores),), float("nan"), dtype=torch.float64)
     found = learner.task_scores(scores).argmax(1)
     largest = inside.double().softmax(1).amax(1)
     for other in found[found != task].unique().tolist():
         rows = (found == other).nonzero().flatten()
-        largest[rows] = learner.adapted_scores(images[rows], scores[rows], other).double().softmax(1).amax(1)
+        largest[rows] = scores[rows, learner.table.columns(other)].double().softmax(1).amax(1)
     posterior: Tensor = evidence_of(scores).double().softmax(1)
     return largest * posterior.gather(1, found[:, None]).squeeze(1)
 

@@ -4,8 +4,9 @@ GEM (Lopez-Paz and Ranzato, 2017) defines it as the mean over i = 2..T of R(i-1,
 right before it is learned, minus that of the model at initialisation. A head that grows has no outputs for classes that
 are not learned, so that R(i-1, i) of the whole model is 0 by construction and says nothing. What can be measured is the
 backbone: here R and b are the accuracy, among the classes of the task, of the nearest class mean in the space of the
-present features, with means of the first `SHOTS` training images of each class, on its first `TESTS` test images. So
-the formula is GEM's and the classifier is not, and the numbers cannot be compared with those of the GEM paper.
+present features, with means of the first `SHOTS` training images of each class, on its first `TESTS` test images; of
+fewer where a task has so many classes that this would be more than `MOST` images. So the formula is GEM's and the
+classifier is not, and the numbers cannot be compared with those of the GEM paper.
 
 It is not measurable, and None, for a single task, for tasks of a single class, and for learners without features.
 """
@@ -22,6 +23,7 @@ from itaml.data.stream import Task
 from itaml.learners.contract import Learner
 
 SHOTS, TESTS = 20, 100  # images of each class
+MOST = 2000  # images of a task for the means, and as many for the test, unless it has more classes
 
 
 def nearest_mean_accuracy(learner: Learner, task: Task, test: ImageSet) -> float | None:
@@ -48,5 +50,6 @@ def nearest_mean_accuracy(learner: Learner, task: Task, test: ImageSet) -> float
 
 def _first(images: ImageSet, classes: Sequence[ClassId], count: int) -> tuple[Tensor, Tensor]:
     """Read the first images of each class."""
+    count = max(1, min(count, MOST // len(classes)))
     positions = [(images.labels == class_id).nonzero().flatten()[:count] for class_id in classes]
     return images.batch(torch.cat(positions))

@@ -5,9 +5,10 @@ one, -n_c / (n_c - 1) r r^T, with r = x - m_c. The Sherman-Morrison formula give
 
     P' = P + t u u^T,   u = P r,   k = (1 - a) n_c / ((n_c - 1)(N - C - 1)),   t = k / (1 - k r^T u)
 
-with P the inverse of (1 - a) W_s / (N - C - 1) + l I, W_s the within-class scatter of all images. The ridge l is kept
-as it is with all images; otherwise the scores are exactly those of a classifier fitted to the other N - 1 images. They
-choose the shrinkage, the temperature and the threshold for unknown images without a validation split.
+with P the inverse of (1 - a) W_s / (N - C - 1) + l I, W_s the within-class scatter of all images. The ridge l and the
+origin (the mean of the class means) are kept as they are with all images; otherwise the values are exactly those of a
+classifier fitted to the other N - 1 images. They choose the shrinkage, the temperature and the threshold for unknown
+images without a validation split.
 """
 
 from __future__ import annotations
@@ -18,18 +19,39 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from itaml.inference.unknown import cosine_similarity, signals_of
 from itaml.learners.components.statistics import FeatureStatistics, within_scatter
 
-SHRINKAGES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+SHRINKAGES = (0.05, 0.1, 0.2, 0.3, 0.5)
+DEFAULT_SHRINKAGE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Scores and squared Mahalanobis distances of images to every class, the image itself left out."""
+    """What LDA says of images that it was not fitted to. A class's only image has no value at its own class.
 
-    scores: Tensor  # (n, classes): -inf at the own class of a class's only image
-    distances: Tensor  # (n, classes): inf there
+    All products are those of `itaml.inference.unknown.signals_of`.
+    """
+
+    inner: Tensor  # (n, classes)
+    squares: Tensor  # (n,)
+    mean_squares: Tensor  # (n, classes)
+    cosines: Tensor  # (n, classes)
     columns: Tensor  # (n,): column of the right class
+    alone: Tensor  # (n,) boolean: the only image of its class
+
+    @property
+    def scores(self) -> Tensor:
+        """LDA's scores (n, classes), up to a constant per image; -inf at the own class of a class's only image."""
+        scores = self.inner - self.mean_squares / 2
+        scores[self.alone, self.columns[self.alone]] = -torch.inf
+        return scores
+
+    @property
+    def signals(self) -> Tensor:
+        """Signals for the detection of unknown images (m, 3), of the images that are not alone in their class."""
+        keep = ~self.alone
+        return signals_of(self.inner[keep], self.squares[keep], self.mean_squares[keep], self.cosines[keep])
 
     @property
     def accuracy(self) -> float:
@@ -40,7 +62,7 @@ class LeaveOneOut:
 def leave_one_out(
     statistics: FeatureStatistics, features: Tensor, labels: Tensor, *, shrinkage: float
 ) -> LeaveOneOut | None:
-    """Return the leave-one-out scores of images that are part of the statistics.
+    """Return what LDA says of training images when each is left out.
 
     Args:
         statistics: of all training images.
@@ -61,32 +83,42 @@ def leave_one_out(
         return None
     covariance = (1 - shrinkage) / freedom * scatter + shrinkage * level * torch.eye(size, dtype=torch.float64)
     factor = torch.linalg.cholesky(covariance)
-    columns = torch.tensor([statistics.row(label) for label in labels.tolist()])
+    rows = {label: row for row, label in enumerate(statistics.classes)}
+    columns = torch.tensor([rows[label] for label in labels.tolist()])
     return _leave_out(statistics, features.double(), columns, factor, (1 - shrinkage) / freedom)
 
 
-def _leave_out(statistics: FeatureStatistics, x: Tensor, columns: Tensor, factor: Tensor, scale: float) -> LeaveOneOut:
-    means, counts = statistics.means, statistics.counts.double()[columns]  # (classes, d), (n,)
-    rows = torch.arange(len(x))
-    others = (counts - 1).clamp_min(1)  # a class's only image: its own column is overwritten below
-    residuals = x - means[columns]
-    u = torch.cholesky_solve(residuals.T, factor).T  # (n, d)
-    px = torch.cholesky_solve(x.T, factor).T
+def _leave_out(
+    statistics: FeatureStatistics, features: Tensor, columns: Tensor, factor: Tensor, scale: float
+) -> LeaveOneOut:
+    center = statistics.means.mean(0)
+    x, means = _whiten(features - center, factor), _whiten(statistics.means - center, factor)
+    counts = statistics.counts.double()[columns]
+    others = (counts - 1).clamp_min(1)  # 1 for a class's only image, whose own column is not used
+    own = torch.arange(len(x)), columns
+    r = x - means[columns]  # whitened: u . v below is u^T P v
     k = scale * counts / others
-    ru = (residuals * u).sum(1)
-    t = k / (1 - k * ru).clamp_min(1e-12)  # the matrix stays positive definite; rounding may say otherwise
-    xu, mu = (x * u).sum(1), u @ means.T  # (n,), (n, classes)
-    xm = px @ means.T
-    mm = (torch.cholesky_solve(means.T, factor) * means.T).sum(0).repeat(len(x), 1)
-    own = mu[rows, columns]
-    mm[rows, columns] += -2 * own / others + ru / others.square()
-    xm[rows, columns] -= xu / others
-    mu[rows, columns] -= ru / others
-    scores = xm + t[:, None] * mu * xu[:, None] - (mm + t[:, None] * mu.square()) / 2
-    squares = (x * px).sum(1) + t * xu.square()
-    alone = counts < 2
-    scores[rows[alone], columns[alone]] = -torch.inf
-    return LeaveOneOut(scores, squares[:, None] - 2 * scores, columns)
+    rr, xr, mr = r.square().sum(1), (x * r).sum(1), r @ means.T  # (n,), (n,), (n, classes)
+    t = k / (1 - k * rr).clamp_min(1e-12)  # the matrix stays positive definite; rounding may say otherwise
+    inner, mean_squares = x @ means.T, means.square().sum(1).repeat(len(x), 1)
+    mean_squares[own] += -2 * mr[own] / others + rr / others.square()
+    inner[own] -= xr / others
+    mr[own] -= rr / others
+    cosines = cosine_similarity(features, statistics.means)
+    without = (statistics.sums[columns] - features) / others[:, None]
+    cosines[own] = torch.nn.functional.cosine_similarity(features, without, dim=1)
+    return LeaveOneOut(
+        inner=inner + (t * xr)[:, None] * mr,
+        squares=x.square().sum(1) + t * xr.square(),
+        mean_squares=mean_squares + t[:, None] * mr.square(),
+        cosines=cosines,
+        columns=columns,
+        alone=counts < 2,
+    )
+
+
+def _whiten(values: Tensor, factor: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(factor, values.T, upper=False).T
 
 
 def choose_shrinkage(
@@ -95,12 +127,18 @@ def choose_shrinkage(
     labels: Tensor,
     *,
     shrinkages: Sequence[float] = SHRINKAGES,
-    default: float = 0.5,
 ) -> float:
-    """Return the shrinkage with the best leave-one-out accuracy; ties go to the strongest, few images to `default`."""
-    best, chosen = -1.0, default
-    for shrinkage in sorted(shrinkages, reverse=True):
+    """Return the largest shrinkage whose leave-one-out accuracy is within one standard error of the best.
+
+    Training images are often taken on one occasion, and new ones on another; the stronger shrinkage is the safer one
+    where the images do not tell the difference. With too few images it is the largest of `shrinkages`.
+    """
+    accuracy = {}
+    for shrinkage in shrinkages:
         left_out = leave_one_out(statistics, features, labels, shrinkage=shrinkage)
-        if left_out is not None and left_out.accuracy > best:
-            best, chosen = left_out.accuracy, shrinkage
-    return chosen
+        if left_out is None:
+            return max(shrinkages)
+        accuracy[shrinkage] = left_out.accuracy
+    best = max(accuracy.values())
+    error = (best * (1 - best) / len(features)) ** 0.5
+    return max(shrinkage for shrinkage, found in accuracy.items() if found >= best - error)

@@ -1,0 +1,112 @@
+"""Classify features, say how sure, and say when they belong to no class: LDA with its calibration.
+
+The default for frozen features. Everything is fitted from `FeatureStatistics` and from features of training images (all
+of them, or a sample), each left out in turn: the shrinkage, the temperature of the probabilities, and the threshold
+below which an image is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from itaml.inference.temperature import fit_temperature
+from itaml.inference.unknown import UnknownDetector, cosine_similarity, fit_unknown_detector, signals_of
+from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_out
+from itaml.learners.components.linear_heads import shrunk_covariance
+from itaml.learners.components.statistics import FeatureStatistics, on_grid
+
+DEFAULT_TEMPERATURE = 3.0  # about what images of few classes give; used when there are too few images to fit one
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianClasses:
+    """Classes as Gaussians with one covariance, relative to the mean of their means.
+
+    `scores` are those of `lda` up to a constant per image.
+    """
+
+    classes: tuple[int, ...]
+    class_means: Tensor  # (classes, d) as learned
+    center: Tensor  # (d,) mean of the class means
+    factor: Tensor  # (d, d) lower Cholesky factor of the shrunk covariance
+    whitened: Tensor  # (classes, d) whitened class means, relative to the center
+    temperature: float
+    detector: UnknownDetector
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Return LDA's scores (n, classes)."""
+        return self._products(features)[0] - self.whitened.square().sum(1) / 2
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Return calibrated probabilities (n, classes), which add up to one over the known classes."""
+        return (self.scores(features) / self.temperature).softmax(1)
+
+    def signals(self, features: Tensor) -> Tensor:
+        """Return the signals (n, 3) from which `detector` tells unknown images."""
+        inner, squares = self._products(features)
+        cosines = cosine_similarity(features.double(), self.class_means)
+        return signals_of(inner, squares, self.whitened.square().sum(1)[None], cosines)
+
+    def is_unknown(self, features: Tensor) -> Tensor:
+        """Return which images are none of the classes (n,)."""
+        return self.detector.is_unknown(self.signals(features))
+
+    def _products(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        white = _whiten(features.double() - self.center, self.factor)
+        return white @ self.whitened.T, white.square().sum(1)
+
+
+def fit_gaussian_classes(
+    statistics: FeatureStatistics,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    shrinkage: float | None = None,
+    refuse: float = 0.05,
+) -> GaussianClasses:
+    """Fit LDA and its calibration.
+
+    Args:
+        statistics: of all training images.
+        features: training images for the calibration, part of the statistics (n, d); may be empty.
+        labels: their classes (n,).
+        shrinkage: of the covariance; None chooses it by leave-one-out.
+        refuse: share of known images that may be called unknown.
+    """
+    if shrinkage is None:
+        shrinkage = choose_shrinkage(statistics, features, labels)
+    means = statistics.means
+    center = means.mean(0)
+    factor = torch.linalg.cholesky(shrunk_covariance(statistics, shrinkage))
+    left_out = leave_one_out(statistics, features, labels, shrinkage=shrinkage)
+    if left_out is None:
+        temperature, signals = DEFAULT_TEMPERATURE, torch.zeros(0, 3, dtype=torch.float64)
+    else:
+        temperature = fit_temperature(left_out.scores, left_out.columns, default=DEFAULT_TEMPERATURE)
+        signals = left_out.signals
+    return GaussianClasses(
+        statistics.classes,
+        means,
+        center,
+        factor,
+        _whiten(means - center, factor),
+        temperature,
+        fit_unknown_detector(signals, refuse=refuse),
+    )
+
+
+def pool_views(features: Tensor) -> Tensor:
+    """Return the features that statistics are made of: the signed square root of the mean over views, on the grid.
+
+    Args:
+        features: what the backbone returned for each view of each image (n, views, d).
+    """
+    mean = features.double().mean(1)
+    return on_grid(mean.sign() * mean.abs().sqrt())
+
+
+def _whiten(values: Tensor, factor: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(factor, values.T, upper=False).T

@@ -69,7 +69,8 @@ def signals_of(inner: Tensor, squares: Tensor, mean_squares: Tensor, cosines: Te
 def cosine_similarity(features: Tensor, means: Tensor) -> Tensor:
     """Return the cosines (n, classes) between features (n, d) and class means (classes, d)."""
     lengths = features.norm(dim=1, keepdim=True).clamp_min(_TINY)
-    return (features / lengths) @ (means / means.norm(dim=1, keepdim=True).clamp_min(_TINY)).T
+    cosines: Tensor = (features / lengths) @ (means / means.norm(dim=1, keepdim=True).clamp_min(_TINY)).T
+    return cosines
 
 
 def fit_unknown_detector(signals: Tensor, *, refuse: float = 0.05) -> UnknownDetector:

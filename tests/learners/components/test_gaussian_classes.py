@@ -9,7 +9,7 @@ import torch
 
 from feature_support import features_and_labels
 from itaml.inference.unknown import auroc
-from itaml.learners.components.gaussian_classes import DEFAULT_TEMPERATURE, fit_gaussian_classes, pool_views
+from itaml.learners.components.gaussian_classes import fit_gaussian_classes, pool_views
 from itaml.learners.components.leave_one_out import leave_one_out
 from itaml.learners.components.linear_heads import lda
 from itaml.learners.components.statistics import collect
@@ -49,14 +49,15 @@ def test_probabilities_use_the_temperature() -> None:
     model = fit_gaussian_classes(collect(features, labels), features, labels)
     expected = (model.scores(features) / model.temperature).softmax(1)
     assert torch.equal(model.probabilities(features), expected)
-    assert model.temperature != DEFAULT_TEMPERATURE
+    assert model.temperature != pytest.approx(0.7)  # the default for seven features
 
 
 def test_one_image_per_class_works_and_refuses_nothing() -> None:
     features, labels = features_and_labels(per_class=1)
     model = fit_gaussian_classes(collect(features, labels), features, labels)
     assert model.probabilities(features).argmax(1).tolist() == labels.tolist()
-    assert (model.temperature, model.detector.threshold) == (DEFAULT_TEMPERATURE, -math.inf)
+    assert model.temperature == pytest.approx(0.7)
+    assert model.detector.threshold == -math.inf
     assert not bool(model.is_unknown(features * 100).any())
 
 

@@ -78,8 +78,9 @@ def test_one_image_per_class_makes_lda_the_nearest_mean() -> None:
     features, labels = features_and_labels(per_class=1)
     statistics = collect(features, labels)
     ours, reference = lda(statistics, shrinkage=0.5), nearest_mean(statistics)
-    torch.testing.assert_close(ours.weight, reference.weight)
-    torch.testing.assert_close(ours.bias, reference.bias)
+    variance = (statistics.means - statistics.means.mean(0)).square().mean()
+    torch.testing.assert_close(ours.weight * variance, reference.weight)
+    torch.testing.assert_close(ours.bias * variance, reference.bias)
 
 
 def test_leave_one_out_is_fitting_again_without_each_image() -> None:
@@ -99,9 +100,21 @@ def test_leave_one_out_is_fitting_again_without_each_image() -> None:
         distances = found.squares[index] - 2 * found.inner[index] + found.mean_squares[index]
         torch.testing.assert_close(distances, ((gaps @ inverse) * gaps).sum(1))
         scores = rest.means @ inverse @ features[index] - ((rest.means @ inverse) * rest.means).sum(1) / 2
-        torch.testing.assert_close(differences(found.scores[[index]]), differences(scores[None]))
+        plain = found.inner[[index]] - found.mean_squares[[index]] / 2
+        torch.testing.assert_close(differences(plain), differences(scores[None]))
         cosines = torch.nn.functional.cosine_similarity(features[[index]], rest.means)
         torch.testing.assert_close(found.cosines[index], cosines)
+
+
+def test_leaving_an_image_out_puts_its_class_at_no_disadvantage() -> None:
+    # labels without meaning: each of two classes should win as often, although one has an image less
+    features, _ = features_and_labels(classes=1, per_class=400, features=20)
+    labels = torch.arange(400) % 100  # four images per class
+    found = leave_one_out(collect(features, labels), features, labels, shrinkage=0.5)
+    assert found is not None
+    plain = (found.inner - found.mean_squares / 2).argmax(1) == found.columns
+    assert float(plain.double().mean()) < found.accuracy
+    assert 0.005 < found.accuracy < 0.03  # chance is 0.01
 
 
 def test_the_only_image_of_a_class_cannot_be_its_own() -> None:

@@ -7,7 +7,12 @@ one, -n_c / (n_c - 1) r r^T, with r = x - m_c. The Sherman-Morrison formula give
 
 with P the inverse of (1 - a) W_s / (N - C - 1) + l I, W_s the within-class scatter of all images. The ridge l and the
 origin (the mean of the class means) are kept as they are with all images; otherwise the values are exactly those of a
-classifier fitted to the other N - 1 images. They choose the shrinkage, the temperature and the threshold for unknown
+classifier fitted to the other N - 1 images.
+
+A mean of few images is noisy, which makes its squared length too large by d / n_c, with d the mean squared distance of
+a new image to its class's true mean, and its class too seldom the winner. The scores add d / (2 n_c), with d estimated
+from the left-out images: it matters where classes differ in their number of images, as they do when one image of one
+class is left out. They choose the shrinkage, the temperature and the threshold for unknown
 images without a validation split.
 """
 
@@ -20,6 +25,7 @@ import torch
 from torch import Tensor
 
 from itaml.inference.unknown import cosine_similarity, signals_of
+from itaml.learners.components.linear_heads import whiten
 from itaml.learners.components.statistics import FeatureStatistics, within_scatter
 
 SHRINKAGES = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -38,12 +44,26 @@ class LeaveOneOut:
     mean_squares: Tensor  # (n, classes)
     cosines: Tensor  # (n, classes)
     columns: Tensor  # (n,): column of the right class
-    alone: Tensor  # (n,) boolean: the only image of its class
+    counts: Tensor  # (n, classes): images that each class mean rests on; 0 where the only image was left out
+
+    @property
+    def alone(self) -> Tensor:
+        """Which images are the only ones of their class (n,)."""
+        return self.counts.amin(1) < 1
+
+    @property
+    def noise(self) -> float:
+        """Mean squared distance of a new image to the true mean of its class; 0 if it cannot be estimated."""
+        own = (~self.alone).nonzero()[:, 0], self.columns[~self.alone]
+        if not len(own[0]):
+            return 0.0
+        distances = self.squares[own[0]] - 2 * self.inner[own] + self.mean_squares[own]
+        return float((distances * self.counts[own] / (self.counts[own] + 1)).mean())
 
     @property
     def scores(self) -> Tensor:
-        """LDA's scores (n, classes), up to a constant per image; -inf at the own class of a class's only image."""
-        scores = self.inner - self.mean_squares / 2
+        """Corrected scores (n, classes), up to a constant per image; -inf at the own class of a class's only image."""
+        scores = self.inner - self.mean_squares / 2 + self.noise / (2 * self.counts.clamp_min(1))
         scores[self.alone, self.columns[self.alone]] = -torch.inf
         return scores
 
@@ -92,7 +112,7 @@ def _leave_out(
     statistics: FeatureStatistics, features: Tensor, columns: Tensor, factor: Tensor, scale: float
 ) -> LeaveOneOut:
     center = statistics.means.mean(0)
-    x, means = _whiten(features - center, factor), _whiten(statistics.means - center, factor)
+    x, means = whiten(features - center, factor), whiten(statistics.means - center, factor)
     counts = statistics.counts.double()[columns]
     others = (counts - 1).clamp_min(1)  # 1 for a class's only image, whose own column is not used
     own = torch.arange(len(x)), columns
@@ -107,18 +127,16 @@ def _leave_out(
     cosines = cosine_similarity(features, statistics.means)
     without = (statistics.sums[columns] - features) / others[:, None]
     cosines[own] = torch.nn.functional.cosine_similarity(features, without, dim=1)
+    left = statistics.counts.double().repeat(len(x), 1)
+    left[own] -= 1
     return LeaveOneOut(
         inner=inner + (t * xr)[:, None] * mr,
         squares=x.square().sum(1) + t * xr.square(),
         mean_squares=mean_squares + t[:, None] * mr.square(),
         cosines=cosines,
         columns=columns,
-        alone=counts < 2,
+        counts=left,
     )
-
-
-def _whiten(values: Tensor, factor: Tensor) -> Tensor:
-    return torch.linalg.solve_triangular(factor, values.T, upper=False).T
 
 
 def choose_shrinkage(

@@ -37,7 +37,8 @@ class LinearHead:
 def shrunk_covariance(statistics: FeatureStatistics, shrinkage: float) -> Tensor:
     """Return (1 - a) W + a tr(W)/d I, with W the pooled within-class covariance.
 
-    With one image per class W is zero; the identity takes its place, and LDA becomes the nearest class mean.
+    With one image per class W is zero. The identity takes its place, scaled to the variance of the class means, and LDA
+    becomes the nearest class mean.
 
     Raises:
         SettingsError: `shrinkage` is not above 0 and at most 1.
@@ -47,13 +48,19 @@ def shrunk_covariance(statistics: FeatureStatistics, shrinkage: float) -> Tensor
     size = statistics.features
     freedom = statistics.total - len(statistics.classes)
     identity = torch.eye(size, dtype=torch.float64)
-    if freedom < 1:
-        return identity
-    within = within_scatter(statistics) / freedom
+    within = within_scatter(statistics) / max(freedom, 1)
     level = within.trace() / size
-    if float(level) <= 0:  # every image of a class is the same
-        return identity
+    if freedom < 1 or float(level) <= 0:  # one image per class, or every image of a class is the same
+        spread = statistics.means - statistics.means.mean(0)
+        variance = float(spread.square().mean())
+        return identity * (variance if variance > 0 else 1.0)
     return (1 - shrinkage) * within + shrinkage * level * identity
+
+
+def whiten(values: Tensor, factor: Tensor) -> Tensor:
+    """Return L^-1 v for each row v of `values` (n, d), with L the lower Cholesky factor of a covariance (d, d)."""
+    whitened: Tensor = torch.linalg.solve_triangular(factor, values.T, upper=False).T
+    return whitened
 
 
 def lda(statistics: FeatureStatistics, *, shrinkage: float) -> LinearHead:

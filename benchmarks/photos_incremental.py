@@ -1,0 +1,162 @@
+"""Class-incremental learning on frozen features: LDA, RanPAC, NCM, iTAML, replay and joint training compared.
+
+    python benchmarks/photos_incremental.py --features FOLDER [--sets clothing-10 ...]
+
+The classes arrive in tasks, in alphabetical order of their names. LDA, RanPAC and NCM see each image once. iTAML and
+replay train a linear head on the newest task's features and 20 exemplars per old class. Settings of RanPAC (penalty),
+logistic regression (C) and the trained heads (learning rate) are chosen on a fifth of the training images; test images
+are used for the report only. CIFAR-100 and Tiny-ImageNet are subsets: see `settings` in the result file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from photos_common import SETS, Features, continuum_accuracy, load, share, write
+from photos_heads import train_itaml, train_replay
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from itaml.learners.components.gaussian_classes import fit_gaussian_classes
+from itaml.learners.components.leave_one_out import choose_shrinkage
+from itaml.learners.components.linear_heads import lda, nearest_mean, project, random_projection, ridge
+from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
+
+P = (1, 5, 20)
+Method = Callable[[Features, Tensor], tuple[Tensor, Tensor | None]]
+
+
+def order_of_tasks(classes: int, tasks: int) -> Tensor:
+    """Return the task of each class: consecutive classes, as equal in number as possible."""
+    return torch.arange(classes) * tasks // classes
+
+
+def by_sums(data: Features, task_of_class: Tensor) -> FeatureStatistics:
+    """Return the statistics after all tasks, learned one after the other."""
+    found = empty_statistics(data.train.shape[1])
+    for task in range(int(task_of_class.max()) + 1):
+        new = task_of_class[data.train_labels] == task
+        found = merge(found, collect(data.train[new], data.train_labels[new]))
+    return found
+
+
+def run_lda(data: Features, task_of_class: Tensor) -> tuple[Tensor, Tensor | None]:
+    model = fit_gaussian_classes(by_sums(data, task_of_class), data.train, data.train_labels)
+    return model.probabilities(data.test).log(), None
+
+
+def run_ncm(data: Features, task_of_class: Tensor) -> tuple[Tensor, Tensor | None]:
+    return nearest_mean(by_sums(data, task_of_class))(data.test).log_softmax(1), None
+
+
+def run_ranpac(data: Features, task_of_class: Tensor, width: int = 2000) -> tuple[Tensor, Tensor | None]:
+    projection = random_projection(data.train.shape[1], width, seed=0)
+    hidden, test = project(data.train, projection), project(data.test, projection)
+    fifth = torch.arange(len(hidden)) % 5 == 0
+    part = collect(hidden[~fifth], data.train_labels[~fifth])
+    penalties = [10.0**exponent for exponent in range(1, 7)]
+
+    def accuracy(penalty: float) -> float:
+        scores = ridge(part, penalty=penalty, intercept=False)(hidden[fifth])
+        return share(scores.argmax(1) == data.train_labels[fifth])
+
+    best = max(penalties, key=accuracy)
+    scores = ridge(collect(hidden, data.train_labels), penalty=best, intercept=False)(test)
+    return (scores * 10).log_softmax(1), None  # scores are near 0 or 1: scaled so that continua can add them up
+
+
+def run_joint(data: Features, task_of_class: Tensor) -> tuple[Tensor, Tensor | None]:
+    fifth = (torch.arange(len(data.train)) % 5 == 0).numpy()
+    center = data.train.mean(0)
+    train, labels, test = (data.train - center).float().numpy(), data.train_labels.numpy(), (data.test - center).numpy()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+
+    def fitted(inverse: float, rows: Any) -> LogisticRegression:
+        return LogisticRegression(C=inverse, max_iter=200, tol=1e-3).fit(train[rows], labels[rows])
+
+    best = max((0.03, 0.1, 0.3, 1.0), key=lambda inverse: fitted(inverse, ~fifth).score(train[fifth], labels[fifth]))
+    return torch.from_numpy(fitted(best, slice(None)).predict_log_proba(test)), None
+
+
+METHODS: dict[str, Method] = {
+    "lda": run_lda,
+    "ncm": run_ncm,
+    "ranpac": run_ranpac,
+    "itaml": train_itaml,
+    "replay": train_replay,
+    "joint logistic regression": run_joint,
+}
+
+
+def forgetting(data: Features, task_of_class: Tensor) -> float:
+    """Return how much LDA's accuracy on a task falls from its best to the end, averaged over the old tasks."""
+    tasks = int(task_of_class.max()) + 1
+    found = empty_statistics(data.train.shape[1])
+    history = torch.full((tasks, tasks), -1.0)
+    for step in range(tasks):
+        new = task_of_class[data.train_labels] == step
+        found = merge(found, collect(data.train[new], data.train_labels[new]))
+        predicted = lda(found, shrinkage=0.5)(data.test).argmax(1)
+        for task in range(step + 1):
+            images = task_of_class[data.test_labels] == task
+            history[step, task] = share(predicted[images] == data.test_labels[images])
+    return float((history[:, :-1].amax(0) - history[-1, :-1]).mean()) if tasks > 1 else 0.0
+
+
+def order_independence(data: Features) -> bool:
+    """Say whether classes learned in a random order give the same weights to the bit."""
+    shuffled = torch.randperm(data.classes, generator=torch.Generator().manual_seed(0)) * 7 // data.classes
+    first, second = by_sums(data, shuffled), collect(data.train, data.train_labels)
+    return torch.equal(lda(first, shrinkage=0.5).weight, lda(second, shrinkage=0.5).weight)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--sets", nargs="*", default=list(SETS))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    results: dict[str, Any] = {}
+    for name in options.sets:
+        data = load(options.features, SETS[name])
+        task_of_class = order_of_tasks(data.classes, SETS[name].tasks)
+        rows: dict[str, Any] = {}
+        for method, run in METHODS.items():
+            start = time.perf_counter()
+            scores, within = run(data, task_of_class)
+            seconds = time.perf_counter() - start
+            accuracy = {p: continuum_accuracy(scores, data.test_labels, task_of_class, p, within=within) for p in P}
+            rows[method] = {
+                "class": {p: value[0] for p, value in accuracy.items()},
+                "task": {p: value[1] for p, value in accuracy.items()},
+                "head seconds": seconds,
+            }
+            print(
+                name,
+                method,
+                {p: round(100 * value, 1) for p, value in rows[method]["class"].items()},
+                f"{seconds:.1f} s",
+                flush=True,
+            )
+        statistics = collect(data.train, data.train_labels)
+        rows["lda"]["shrinkage"] = choose_shrinkage(statistics, data.train, data.train_labels)
+        rows["lda"]["forgetting"] = forgetting(data, task_of_class)
+        rows["lda"]["same weights in another order"] = order_independence(data)
+        results[name] = rows
+        sets = {key: vars(SETS[key]) for key in results}
+        write(
+            "incremental",
+            {"sets": sets, "p": P, "seed": 0, "exemplars per class": 20, "backbone": "efficientnet-lite0"},
+            results,
+        )
+
+
+if __name__ == "__main__":
+    main()

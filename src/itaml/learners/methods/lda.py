@@ -10,8 +10,9 @@
     score of class c for features f:  m_c^T Sigma^-1 f - m_c^T Sigma^-1 m_c / 2
 
 Differences from the paper: the covariance comes from sums over all images (S is the sum of f f^T), so the classifier is
-the same in any order of arrival; the published update is not. `shrinkage="auto"` is the value with the best
-leave-one-out accuracy on the exemplars. Probabilities are calibrated by a temperature on leave-one-out scores.
+the same in any order of arrival; the published update is not. `shrinkage="auto"` is the strongest whose leave-one-out
+accuracy on the exemplars is within one standard error of the best. Probabilities are calibrated by a
+temperature on leave-one-out scores.
 """
 
 from __future__ import annotations
@@ -83,4 +84,4 @@ class LDA:
     def _shrinkage(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> float:
         if self.settings.shrinkage != "auto":
             return self.settings.shrinkage
-        return DEFAULT if exemplars is None else choose_shrinkage(statistics, *exemplars, default=DEFAULT)
+        return DEFAULT if exemplars is None else choose_shrinkage(statistics, *exemplars)

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from timing import write
 
+from itaml.experiment.build import make_learner, make_stream
+from itaml.experiment.run_config import resolve
 from itaml.learners.learner import GradientLearner
 from itaml.metrics.evaluate import evaluate
-from itaml.run.build import make_learner, make_stream
-from itaml.run.config import resolve
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "mlp": {"backbone": "mlp"},
@@ -36,7 +36,7 @@ def task_aware(learner: GradientLearner, stream: Any, way: dict[str, Any] | None
     steps = {"adapt_steps": 0} if way is None else {"adapt_steps": 10, **way}
     learner.configure(learner.settings.model_copy(update=steps))
     learner.clear_caches()
-    value = evaluate(learner, stream, seen=len(stream), ps=[1], seed=0).task_aware
+    value = evaluate(learner, stream, seen=len(stream), continuum_sizes=[1], seed=0).task_aware
     assert value is not None
     return value
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from itaml.report.text import command
-from itaml.run.result import Result, load_result
+from itaml.experiment.result import Result, load_result
+from itaml.report.sentences import command
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FOLDERS = ("mnist-5", "cifar100-10", "tiny-imagenet-10", "digits", "digits-scores")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from itaml.metrics.registry import metrics
-from itaml.run.result import Result
+from itaml.experiment.result import Result
+from itaml.metrics.metric_registry import metrics
 
 RESULTS = Path(__file__).resolve().parent / "results"
 METRICS = {metric.name.replace(" p=", "@").replace(" ", "-"): metric for metric in metrics((1, 20))}  # such as class@20
@@ -22,7 +22,7 @@ def runs(benchmark: str, method: str, preset: str) -> list[Result]:
 
 
 def summary(values: list[float]) -> str:
-    """Return mean and deviation in per cent."""
+    """Return mean and standard deviation in per cent."""
     percents = [100 * value for value in values]
     if len(percents) == 1:
         return f"{percents[0]:.2f}"
@@ -35,7 +35,7 @@ def cell(results: list[Result], metric: str) -> str:
 
 
 def summary_of_known(values: Iterable[float | None]) -> str:
-    """Return mean and deviation of the values there are, a dash without any."""
+    """Return mean and standard deviation of the values there are, a dash without any."""
     known = [value for value in values if value is not None]
     return summary(known) if known else "-"
 

@@ -8,6 +8,8 @@ import statistics
 from commands import rows as commands_rows
 from document_parts import METRICS, RESULTS, cell, load, runs, summary, summary_of_known, table, with_quartiles
 
+from itaml.migration import current_text
+
 
 def step_ratio() -> str:
     ratios = load("step-ratio")["ratios"]
@@ -139,7 +141,7 @@ def continua(benchmark: str) -> str:
 def ablation(name: str) -> str:
     """Return the table that `itaml ablate` wrote."""
     lines = (RESULTS / "ablations" / name / "table.md").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if line.startswith("|"))
+    return current_text("\n".join(line for line in lines if line.startswith("|")))
 
 
 def ten_thousand() -> str:
@@ -157,7 +159,7 @@ def speed() -> str:
     rows = []
     for part, ratios in load("speed")["ratios"].items():
         for name, value in ratios.items():
-            what = name.replace("picture", "image").replace("answer", "prediction")  # the words of older result files
+            what = current_text(name)
             shown = with_quartiles(value) if "quartiles" in value else f"{value['median']:g}"
             rows.append([part, what, shown])
     for benchmark in ("mnist-5", "cifar100-10"):

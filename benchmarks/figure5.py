@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from itaml.experiment.result import load_result
 from itaml.report.figures import figure5
 from itaml.report.summary import group
 from itaml.report.svg import to_svg
-from itaml.run.result import load_result
 from itaml.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -36,15 +36,19 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "icarl-resnet": ("icarl", "best", NETWORK),
 }
 RECIPE: dict[str, Any] = {
-    "balance": "logits",
+    "class_balancing": "logits",
     "distill": 1.0,
-    "distill_once": True,
-    "grow_from": 0.5,
-    "grow_in": "first",
-    "mirror": True,
+    "cache_teacher_logits": True,
+    "progressive_resize_from": 0.5,
+    "progressive_resize_in": "first",
+    "flip_tta": True,
 }
 CASES["itaml-resnet-recipe"] = ("itaml", "best", {**NETWORK, **RECIPE, "augment": "crop-flip"})
-CASES["itaml-mlp-recipe"] = ("itaml", "best", {**SHORT, **RECIPE, "distill_once": False, "grow_from": 1.0})
+CASES["itaml-mlp-recipe"] = (
+    "itaml",
+    "best",
+    {**SHORT, **RECIPE, "cache_teacher_logits": False, "progressive_resize_from": 1.0},
+)
 
 
 def machine() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Index a million picture files of a thousand classes and stream the first task: memory, seconds to the first batch.
+"""Index a million image files of a thousand classes and stream the first task: memory, seconds to the first batch.
 
-The files are links to a few pictures.
+The files are links to a few images.
 usage: python benchmarks/index_million.py [--files N] [--classes N] [--folder DIR]
 """
 
@@ -21,23 +21,23 @@ import torch
 from PIL import Image
 
 from itaml.data.benchmarks import LoadOptions, benchmark, build_stream
-from itaml.data.files import FilePixels
+from itaml.data.image_files import FilePixels
 from itaml.data.loader import iterate
 
-PICTURES = 8
+IMAGES = 8
 
 
 def make_tree(root: Path, *, files: int, classes: int) -> None:
-    pictures = root / "pictures"
-    pictures.mkdir(parents=True)
+    images = root / "images"
+    images.mkdir(parents=True)
     rng = np.random.default_rng(0)
-    for number in range(PICTURES):
-        Image.fromarray(rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)).save(pictures / f"{number}.jpg")
+    for number in range(IMAGES):
+        Image.fromarray(rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)).save(images / f"{number}.jpg")
     for class_number in range(classes):
         folder = root / "tree" / f"n{class_number:08d}"
         folder.mkdir(parents=True)
         for number in range(class_number, files, classes):
-            os.symlink(f"../../pictures/{number % PICTURES}.jpg", folder / f"n{class_number:08d}_{number}.jpg")
+            os.symlink(f"../../images/{number % IMAGES}.jpg", folder / f"n{class_number:08d}_{number}.jpg")
 
 
 def measure(root: Path, *, tasks: int, image_size: int, batch_size: int) -> dict[str, float | int]:

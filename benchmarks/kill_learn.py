@@ -23,14 +23,14 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from itaml.library.folder import ModelFolder
-from itaml.library.library import Library
-from itaml.library.mend import verify
+from itaml.modelstore.image_classifier import ImageClassifier
+from itaml.modelstore.model_folder import ModelFolder
+from itaml.modelstore.repair import verify
 
 
 def learn(path: Path, images: Any, labels: Any) -> float:
     """Learn in a child process; return its start."""
-    Library.open(path).learn(images, labels, epochs=2)
+    ImageClassifier.open(path).learn(images, labels, epochs=2)
     return time.monotonic()
 
 
@@ -47,8 +47,8 @@ def child(path: Path, images: Any, labels: Any) -> int:
     return number
 
 
-def answers(path: Path, images: Any) -> list[str | None]:
-    return [answer.label for answer in Library.open(path).predict(images)]
+def predictions(path: Path, images: Any) -> list[str | None]:
+    return [prediction.label for prediction in ImageClassifier.open(path).predict(images)]
 
 
 def wait_for_draft(path: Path, seconds: float) -> None:
@@ -67,13 +67,13 @@ def main(times: int, seed: int) -> dict[str, Any]:
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        Library.create(path, memory=200, epochs=2).learn(images[raw.target < 3], raw.target[raw.target < 3])
+        ImageClassifier.create(path, memory=200, epochs=2).learn(images[raw.target < 3], raw.target[raw.target < 3])
         more = (raw.target >= 3) & (raw.target < 6)
         start = time.monotonic()
         os.waitpid(child(path, images[more], raw.target[more]), 0)
         whole = time.monotonic() - start
         for attempt in range(times):
-            before, expected = ModelFolder(path).current().number, answers(path, images[:50])
+            before, expected = ModelFolder(path).current().number, predictions(path, images[:50])
             number = child(path, images[more], raw.target[more])
             if attempt % 2:
                 wait_for_draft(path, 3 * whole)
@@ -85,7 +85,7 @@ def main(times: int, seed: int) -> dict[str, Any]:
             try:
                 after = ModelFolder(path).current().number
                 problems = verify(path)[1]
-                found = answers(path, images[:50])
+                found = predictions(path, images[:50])
                 if problems or after not in (before, before + 1) or (after == before and found != expected):
                     failures.append(f"attempt {attempt}: {before} to {after}, {problems}")
                 tally["old" if after == before else "new"] += 1

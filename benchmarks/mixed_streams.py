@@ -2,7 +2,7 @@
 
     python benchmarks/mixed_streams.py [--data-root FOLDER] [--docs]
 
-Writes benchmarks/results/mixed-streams.json; `--docs` only writes its table into docs/library.md.
+Writes benchmarks/results/mixed-streams.json; `--docs` only writes its table into docs/model-store.md.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from torch import Tensor
 from itaml import seeding
 from itaml.data.root import data_root
 from itaml.data.stream import TaskStream
-from itaml.inference.segment import OnlineSegmenter, estimate_mean_run, runs, segment, switch_cost, tempered
+from itaml.experiment.build import make_learner, make_stream
+from itaml.experiment.run_config import resolve
+from itaml.inference.segmentation import OnlineSegmenter, estimate_mean_run, runs, segment, switch_cost, temper_evidence
 from itaml.learners.learner import GradientLearner
-from itaml.run.build import make_learner, make_stream
-from itaml.run.config import resolve
 
 HOME = Path(__file__).resolve().parents[1]
 RESULTS = HOME / "benchmarks" / "results" / "mixed-streams.json"
-DOCS = HOME / "docs" / "library.md"
+DOCS = HOME / "docs" / "model-store.md"
 BEGIN, END = "<!-- mixed-streams: begin -->", "<!-- mixed-streams: end -->"
 LONGEST = 50
 LAG = 25
@@ -66,10 +66,10 @@ def measure(learner: GradientLearner, stream: TaskStream, *, error: float, seed:
     """Return the class accuracy of each way on one mixed stream of all test images."""
     sets = [stream.test(task).load() for task in range(len(stream))]
     pixels, labels = (torch.cat(part) for part in zip(*sets, strict=True))
-    tasks = learner.table.task_of(labels)
+    tasks = learner.task_map.task_of(labels)
     order, truth = mixed(tasks, seeding.generator(seed, "mixed"))
     scores, labels, tasks = learner.class_scores(pixels)[order], labels[order], tasks[order]
-    evidence = tempered(learner.predictor.task_evidence(scores), error=error)
+    evidence = temper_evidence(learner.predictor.task_evidence(scores), error=error)
     mean_run = estimate_mean_run(evidence)
     cost = switch_cost(mean_run, len(stream))
     online = OnlineSegmenter(len(stream), switch_cost=cost, lag=LAG)
@@ -95,7 +95,7 @@ def study(name: str, root: Path, *, seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         config = resolve(benchmark, seed=seed, overrides=overrides)
         whole = make_stream(config, data_root=root)
-        training = whole.held_out(0.05, seed=seed)  # the share that tells how often a single image misleads
+        training = whole.validation_split(0.05, seed=seed)  # the share that tells how often a single image misleads
         learner = make_learner(config, training)
         assert isinstance(learner, GradientLearner)
         for task in training:

@@ -1,9 +1,9 @@
 """Extract frozen EfficientNet-Lite features of image sets once, for the trials of `photos_*.py`.
 
 One file per set, split, view and resolution: `SET-SPLIT-VIEW-SIZE.npz` with `features` (n, 2, 1904) for the image and
-its mirror image, `labels` and `classes`. The features are the pooled outputs of the head (1,280), the last block (320),
-the last block with 192 channels and the last one with 112. A file that exists is skipped, so the script can be stopped
-and started again.
+its horizontal flip, `labels` and `classes`. The features are the pooled outputs of the head (1,280), the last block
+(320), the last block with 192 channels and the last one with 112. A file that exists is skipped, so the script can be
+stopped and started again.
 
     python benchmarks/photos_features.py --data FOLDER --output FOLDER [--only clothing-10]
 """

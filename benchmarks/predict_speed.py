@@ -1,9 +1,11 @@
-"""How fast `Library.predict` names picture files, against a bare forward pass over the same pictures decoded before.
+"""How fast `ImageClassifier.predict` names image files.
 
-    python benchmarks/predict_speed.py [--pictures 1000] [--threads 2]
+Against a bare forward pass over the same images decoded before.
 
-ResNet-18(1/3), 32 x 32 pictures in files. Both are timed in turn, several times in one run; the median of the ratios is
-what counts, on the clock, and in processor time, which holds on a machine that is busy with other things as well.
+    python benchmarks/predict_speed.py [--images 1000] [--threads 2]
+
+ResNet-18(1/3), 32 x 32 images in files. Both are timed in turn, several times in one run; the median of the ratios is
+what counts, on the clock, and in CPU time, which holds on a machine that is busy with other things as well.
 Loading the model is apart from both. Prints JSON.
 """
 
@@ -22,16 +24,16 @@ import numpy as np
 import torch
 from PIL import Image
 
-from itaml.library.answers import BATCH, prepare
-from itaml.library.library import Library
+from itaml.modelstore.image_classifier import ImageClassifier
+from itaml.modelstore.predictions import BATCH, prepare_inputs
 
 SIDE = 32
 
 
-def write(folder: Path, pictures: int) -> list[Path]:
+def write(folder: Path, images: int) -> list[Path]:
     draw = np.random.default_rng(0)
     files = []
-    for number in range(pictures):
+    for number in range(images):
         place = folder / f"class {number % 4}"
         place.mkdir(parents=True, exist_ok=True)
         coarse = Image.fromarray(draw.integers(0, 255, (6, 6, 3), dtype=np.uint8))
@@ -41,41 +43,41 @@ def write(folder: Path, pictures: int) -> list[Path]:
 
 
 def seconds(work: Callable[[], object]) -> tuple[float, float]:
-    """Return the seconds on the clock and the processor seconds of all threads."""
+    """Return the seconds on the clock and the CPU seconds of all threads."""
     start = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
-def main(pictures: int, rounds: int) -> dict[str, Any]:
+def main(images: int, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        files = write(Path(folder) / "pictures", pictures)
+        files = write(Path(folder) / "images", images)
         few = Path(folder) / "few"
         for file in files[:64]:
             (few / file.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(file, few / file.parent.name)
-        made = Library.create(
+        made = ImageClassifier.create(
             Path(folder) / "model", backbone="resnet18-third", image_size=SIDE, epochs=1, device="cpu"
         )
         made.learn(few)
-        library = Library.open(Path(folder) / "model", device="cpu")
-        learner = library._model.learner
+        classifier = ImageClassifier.open(Path(folder) / "model", device="cpu")
+        learner = classifier._model.learner
         assert learner is not None
         network = learner.model.eval()
-        decoded = prepare(library._model, files).images.load()[0]
+        decoded = prepare_inputs(classifier._model, files).images.load()[0]
 
         def bare() -> None:
             with torch.no_grad():
                 for start in range(0, len(decoded), BATCH):
                     network(decoded[start : start + BATCH])
 
-        times = [(seconds(bare), seconds(lambda: library.predict(files))) for _ in range(rounds + 1)][1:]
+        times = [(seconds(bare), seconds(lambda: classifier.predict(files))) for _ in range(rounds + 1)][1:]
     ratios = {
         name: [round(forward[kind] / whole[kind], 3) for forward, whole in times]
         for kind, name in enumerate(("clock", "processor"))
     }
     return {
-        "pictures": pictures,
+        "images": images,
         "threads": torch.get_num_threads(),
         "forward_seconds": round(min(forward[0] for forward, _ in times), 3),
         "predict_seconds": round(min(whole[0] for _, whole in times), 3),
@@ -86,10 +88,10 @@ def main(pictures: int, rounds: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int)
     given = parser.parse_args()
     if given.threads:
         torch.set_num_threads(given.threads)
-    print(json.dumps(main(given.pictures, given.rounds), indent=1))
+    print(json.dumps(main(given.images, given.rounds), indent=1))

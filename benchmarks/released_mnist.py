@@ -18,9 +18,9 @@ from timing import RESULTS, write
 
 from itaml.errors import TrainingError
 from itaml.events import Event
-from itaml.run.config import resolve
-from itaml.run.events import TaskDone
-from itaml.run.experiment import run_experiment
+from itaml.experiment.event_log import TaskDone
+from itaml.experiment.run_config import resolve
+from itaml.experiment.runner import run_experiment
 
 NAME = "released-mnist"
 
@@ -36,7 +36,7 @@ def run(seed: int, data_root: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             config = resolve("mnist-5", preset="released", seed=seed)
-            run_experiment(config, Path(folder) / "run", data_root=data_root, listeners=[keep])
+            run_experiment(config, Path(folder) / "run", data_root=data_root, callbacks=[keep])
         except TrainingError as error:
             return {"seed": seed, "ended": str(error), "tasks": tasks}
     return {"seed": seed, "ended": "finished", "tasks": tasks}

@@ -2,18 +2,18 @@
 
 usage: python benchmarks/speed.py [--only NAME,...] [--rounds 8] [--threads 2]
 
-| name     | ratio                                                                                             |
-|----------|---------------------------------------------------------------------------------------------------|
-| step     | fused step / plain joint step, loop / joint, at 1, 10 and 50 tasks                                |
-| growth   | fused step at 1 to 100 tasks, and at 10 to 10,000 classes, over the first of each                 |
-| epoch    | epoch of the learner / epoch of the same batches through a bare loop written here                  |
-| evaluate | full evaluation / two forward passes and the adaptation steps; the released code's way / ours     |
-| predict  | `predict_many` of single pictures / bare forward pass                                             |
-| open     | opening a model on disk, naming a first picture, and its bytes, at 5, 20 and 50 tasks / at one    |
-| input    | decoding pictures from files / training on them                                                   |
-| format   | bf16 / fp32 training step, and whether `auto` would choose bf16 on this machine                   |
-| compile  | passes through a network translated by torch.compile, against eager ones                          |
-| import   | `itaml --help` and `import itaml` against bare Python, its command-line library and torch         |
+| name     | ratio                                                                                         |
+|----------|-----------------------------------------------------------------------------------------------|
+| step     | fused step / plain joint step, loop / joint, at 1, 10 and 50 tasks                            |
+| growth   | fused step at 1 to 100 tasks, and at 10 to 10,000 classes, over the first of each             |
+| epoch    | epoch of the learner / epoch of the same batches through a bare loop written here             |
+| evaluate | full evaluation / two forward passes and the adaptation steps; the released code's way / ours |
+| predict  | `predict_many` of single images / bare forward pass                                           |
+| open     | opening a model on disk, naming a first image, and its bytes, at 5, 20 and 50 tasks / at one  |
+| input    | decoding images from files / training on them                                                 |
+| format   | bf16 / fp32 training step, and whether `auto` would choose bf16 on this machine               |
+| compile  | passes through a network translated by torch.compile, against eager ones                      |
+| import   | `itaml --help` and `import itaml` against bare Python, its command-line library and torch     |
 
 Prints a table and writes benchmarks/results/speed.json.
 """

@@ -19,9 +19,9 @@ from itaml.data.stream import Dataset, TaskStream
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
-from itaml.library.library import Library
 from itaml.metrics.evaluate import evaluate
 from itaml.models.classifier import build_classifier
+from itaml.modelstore.image_classifier import ImageClassifier
 
 TASKS = 10
 
@@ -40,7 +40,7 @@ def ready(adapt_steps: int = 10) -> tuple[GradientLearner, TaskStream]:
     )
     for task in stream:
         made.begin_task(task)
-        made.memory.add(task.train, made.table.classes, generator=torch.Generator().manual_seed(task.index))
+        made.memory.add(task.train, made.task_map.classes, generator=torch.Generator().manual_seed(task.index))
     return made, stream
 
 
@@ -57,7 +57,7 @@ def evaluation(rounds: int) -> Ratios:
 
     def ours() -> None:
         made.clear_caches()
-        evaluate(made, stream, seen=TASKS, ps=[1, 20], seed=0)
+        evaluate(made, stream, seen=TASKS, continuum_sizes=[1, 20], seed=0)
 
     def floor() -> None:
         adapt_all(made)
@@ -70,7 +70,7 @@ def evaluation(rounds: int) -> Ratios:
         for task in range(TASKS):
             scores = made.predictor._outputs(pixels, made.predictor.adapted_weights(task))
             for row in scores:
-                int(row[made.table.columns(task)].argmax())
+                int(row[made.task_map.columns(task)].argmax())
 
     rounds = max(4, rounds // 2)
     times = interleaved({"ours": ours, "floor": floor}, rounds=rounds, warmup=1)
@@ -98,29 +98,31 @@ def predict(rounds: int) -> Ratios:
     times = interleaved(
         {"predict": lambda: made.predict(pixels, alone), "forward": forward}, rounds=max(3, rounds // 2), warmup=1
     )
-    return {"predict, each picture alone / bare forward": ratio(times, "predict", "forward")}
+    return {"predict, each image alone / bare forward": ratio(times, "predict", "forward")}
 
 
 def opening(rounds: int) -> Ratios:
-    """Time a model on disk after 1, 5, 20 and 50 tasks of two classes: open it, and open it and name one picture."""
+    """Time a model on disk after 1, 5, 20 and 50 tasks of two classes: open it, and open it and name one image."""
     with tempfile.TemporaryDirectory() as place:
         root, noise = Path(place), torch.Generator().manual_seed(0)
-        library = Library.create(root / "model", backbone="mlp", image_size=16, epochs=1, memory=500, device="cpu")
+        classifier = ImageClassifier.create(
+            root / "model", backbone="mlp", image_size=16, epochs=1, memory=500, device="cpu"
+        )
         saved: dict[str, Path] = {}
         for task in range(50):
             for name in (f"{task} a", f"{task} b"):
-                files = root / "pictures" / str(task) / name
+                files = root / "images" / str(task) / name
                 files.mkdir(parents=True)
                 for number in range(12):
                     pixels = torch.randint(0, 256, (16, 16, 3), dtype=torch.uint8, generator=noise).numpy()
                     Image.fromarray(pixels).save(files / f"{number}.png")
-            library.learn(root / "pictures" / str(task))
+            classifier.learn(root / "images" / str(task))
             if task + 1 in (1, 5, 20, 50):
                 saved[str(task + 1)] = root / f"after {task + 1}"
-                library.save(saved[str(task + 1)])
-        picture = next((root / "pictures" / "0").rglob("*.png"))
-        opened = interleaved({n: partial(Library.open, path) for n, path in saved.items()}, rounds=rounds)
-        named = interleaved({n: partial(_first_answer, path, picture) for n, path in saved.items()}, rounds=rounds)
+                classifier.save(saved[str(task + 1)])
+        image = next((root / "images" / "0").rglob("*.png"))
+        opened = interleaved({n: partial(ImageClassifier.open, path) for n, path in saved.items()}, rounds=rounds)
+        named = interleaved({n: partial(_first_answer, path, image) for n, path in saved.items()}, rounds=rounds)
         found: Ratios = {}
         for n, path in saved.items():
             if n != "1":
@@ -130,8 +132,8 @@ def opening(rounds: int) -> Ratios:
     return found
 
 
-def _first_answer(path: Path, picture: Path) -> None:
-    Library.open(path).predict([picture])
+def _first_answer(path: Path, image: Path) -> None:
+    ImageClassifier.open(path).predict([image])
 
 
 def _bytes(path: Path) -> int:

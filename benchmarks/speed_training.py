@@ -1,4 +1,4 @@
-"""Parts of `speed.py`: steps, epochs, reading pictures, number formats."""
+"""Parts of `speed.py`: steps, epochs, reading images, number formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from step_ratio import SETUPS, itaml_step, joint_step, learner, measure
 from timing import Ratios, interleaved, random_set, ratio
 
 from itaml.config import Compute, Seeds
-from itaml.data.augment import recipe
+from itaml.data.augmentations import augmentation
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.sources import folder
@@ -84,7 +84,7 @@ def epoch(rounds: int) -> Ratios:
         )
         bare.begin_task(task)
         contestants: dict[str, Callable[[], object]] = {
-            "ours": partial(ours.trainer._epoch, task, images, 0, optimizer, ours.listen),
+            "ours": partial(ours.trainer._epoch, task, images, 0, optimizer, ours.callback),
             "bare": bare_epoch(bare, images, size),
         }
         times = interleaved(contestants, rounds=rounds if network == "mlp" else max(3, rounds // 2), warmup=1)
@@ -95,7 +95,7 @@ def epoch(rounds: int) -> Ratios:
 def bare_epoch(made: GradientLearner, images: ImageSet, size: int) -> Callable[[], object]:
     """Return an epoch as anybody would write it in PyTorch, on the same network, batches and augmentation."""
     pixels, labels = images.load()
-    augment, noise = recipe(made.settings.augment), torch.Generator().manual_seed(0)
+    augment, noise = augmentation(made.settings.augment), torch.Generator().manual_seed(0)
     optimizer = make_optimizer("sgd", made.model.parameters(), lr=0.01, momentum=0.9)
 
     def run() -> None:

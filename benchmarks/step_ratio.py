@@ -24,7 +24,7 @@ from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
 from itaml.optimizers import make_optimizer
 
-SETUPS = {"mlp": ((1, 28, 28), 256, 10), "resnet18-third": ((3, 32, 32), 128, 10)}  # shape, batch, classes a task
+SETUPS = {"mlp": ((1, 28, 28), 256, 10), "resnet18-third": ((3, 32, 32), 128, 10)}  # shape, batch, classes per task
 
 
 def learner(network: str, tasks: int, engine: str) -> GradientLearner:
@@ -66,7 +66,7 @@ def measure(network: str, tasks: int, rounds: int) -> dict[str, dict[str, float]
         made = learner(network, tasks, engine)
         generator = torch.Generator().manual_seed(1)
         pixels = torch.randint(0, 256, (size, *made.model.shape), dtype=torch.uint8, generator=generator)
-        labels = torch.randint(0, len(made.table.classes), (size,), generator=generator)
+        labels = torch.randint(0, len(made.task_map.classes), (size,), generator=generator)
         contestants[name] = maker(made, made.context.make_batch(pixels, labels))
     fast = {name: contestants.pop(name) for name in ("joint", "fused")}
     times = interleaved(fast, rounds=rounds)

@@ -1,9 +1,9 @@
-"""Ten thousand classes in tasks of a thousand, end to end from picture files.
+"""Ten thousand classes in tasks of a thousand, end to end from image files.
 
 usage: python benchmarks/ten_thousand.py [--classes 10000] [--tasks 10] [--memory 50000] [--threads 2]
 
-Makes a folder of tiny pictures (each class a pattern of 16 coloured squares under noise), runs `itaml run` on it with a
-perceptron, and writes benchmarks/results/ten-thousand.json: accuracies, the seconds of each task's training and of its
+Makes a folder of tiny images (each class a pattern of 16 coloured squares under noise), runs `itaml run` on it with an
+MLP, and writes benchmarks/results/ten-thousand.json: accuracies, the seconds of each task's training and of its
 evaluation, and the largest resident memory.
 """
 
@@ -24,7 +24,7 @@ from timing import write
 SIDE, TRAIN, TEST = 8, 6, 2
 
 
-def make_pictures(root: Path, classes: int) -> None:
+def make_images(root: Path, classes: int) -> None:
     """Write `root/train/CLASS/N.png` and `root/test/CLASS/N.png`."""
     draw = np.random.default_rng(0)
     for number in range(classes):
@@ -37,11 +37,11 @@ def make_pictures(root: Path, classes: int) -> None:
                 Image.fromarray(noisy).resize((SIDE, SIDE), Image.Resampling.NEAREST).save(place / f"{index}.png")
 
 
-def run(pictures: Path, folder: Path, *, classes: int, tasks: int, memory: int, threads: int) -> None:
+def run(images: Path, folder: Path, *, classes: int, tasks: int, memory: int, threads: int) -> None:
     split = ",".join([str(classes // tasks)] * tasks)
     settings = {"backbone": "mlp", "memory": memory, "epochs": 3, "batch_size": 128, "augment": "none", "warmup": 0.0}
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    command = ["run", f"folder:{pictures}", "--split", split, "--image-size", str(SIDE), "--threads", str(threads)]
+    command = ["run", f"folder:{images}", "--split", split, "--image-size", str(SIDE), "--threads", str(threads)]
     subprocess.run([sys.executable, "-m", "itaml", *command, *words, "--out", str(folder)], check=True)
 
 
@@ -74,9 +74,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        pictures, folder = Path(place) / "pictures", Path(place) / "run"
-        make_pictures(pictures, given.classes)
-        run(pictures, folder, **vars(given))
+        images, folder = Path(place) / "images", Path(place) / "run"
+        make_images(images, given.classes)
+        run(images, folder, **vars(given))
         print(write("ten-thousand", summary(folder)))
 
 

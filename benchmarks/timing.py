@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from itaml.data.images import ImageSet
-from itaml.run.environment import environment
+from itaml.experiment.environment import environment
 
 Ratios = dict[str, dict[str, Any]]
 RESULTS = Path(__file__).parent / "results"
 
 
 def random_set(count: int, shape: tuple[int, int, int], classes: int) -> ImageSet:
-    """Return pictures of noise, with classes in turn."""
+    """Return images of noise, with classes in turn."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=generator)
     return ImageSet.from_arrays(pixels, torch.arange(count) % classes)
@@ -28,7 +28,7 @@ def random_set(count: int, shape: tuple[int, int, int], classes: int) -> ImageSe
 def interleaved(
     contestants: Mapping[str, Callable[[], object]], *, rounds: int, warmup: int = 3
 ) -> dict[str, list[float]]:
-    """Time each contestant once a round, in turn, so that whatever else the machine does hits all alike."""
+    """Time each contestant once per round, in turn, so that whatever else the machine does hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(warmup + rounds):
         for name, call in contestants.items():

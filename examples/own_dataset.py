@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from itaml.data.adapt import stream_from_items
+from itaml.data.dataset_wrappers import stream_from_items
 
 
-def pictures(per_class: int, seed: int) -> list[tuple[np.ndarray, str]]:
-    """Return noisy 12x12 pictures of four colours, as (array, name of the colour) pairs."""
+def make_images(per_class: int, seed: int) -> list[tuple[np.ndarray, str]]:
+    """Return noisy 12x12 images of four colours, as (array, name of the colour) pairs."""
     colours = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}
     rng = np.random.default_rng(seed)
     return [
@@ -16,7 +16,7 @@ def pictures(per_class: int, seed: int) -> list[tuple[np.ndarray, str]]:
     ]
 
 
-train, test = pictures(30, seed=0), pictures(10, seed=1)
+train, test = make_images(30, seed=0), make_images(10, seed=1)
 stream = stream_from_items(train, test, tasks=2, size=8)
 
 for task in stream:

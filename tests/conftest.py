@@ -53,7 +53,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Force:
 
 @pytest.fixture(scope="session")
 def tiny_stream() -> TaskStream:
-    """Three tasks of two classes, ten 4x4 training pictures and seven test pictures each."""
+    """Three tasks of two classes, ten 4x4 training images and seven test images each."""
     return synthetic_stream()
 
 

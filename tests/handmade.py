@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from itaml.run.pool import KEPT, Job
-from itaml.run.result import Final, TaskRow
+from itaml.experiment.result import Final, TaskRow
+from itaml.experiment.sweep.executors.pool import KEPT, Job
 
 
 def handmade(

@@ -18,8 +18,8 @@ from itaml.hardware.probe import Outcome
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 
 SHAPE: Shape = (1, 4, 4)
 Force = Callable[[Outcome], None]  # the fixture `forced`
@@ -45,12 +45,12 @@ def synthetic_stream(
 
 
 def load_small(options: LoadOptions) -> Dataset:
-    """Return four classes of 4x4 pictures, for a benchmark of the tests' own; noisy, so that no number is 0 or 1."""
+    """Return four classes of 4x4 images, for a benchmark of the tests' own; noisy, so that no number is 0 or 1."""
     return synthetic_stream((2, 2), train=12, test=9, noise=130).dataset
 
 
 def load_small_8x8(options: LoadOptions) -> Dataset:
-    """Return four classes of 8x8 pictures, for networks that convolve."""
+    """Return four classes of 8x8 images, for networks that convolve."""
     return synthetic_stream((2, 2), train=9, test=5, shape=(1, 8, 8)).dataset
 
 
@@ -92,7 +92,7 @@ def make_itaml(model: Classifier, **settings: Any) -> GradientLearner:
 def fresh_itaml(
     *, hidden: tuple[int, ...] = (8,), shape: Shape = SHAPE, seed: int = 0, **settings: Any
 ) -> GradientLearner:
-    """Return an iTAML learner with a small perceptron that has learned nothing."""
+    """Return an iTAML learner with a small MLP that has learned nothing."""
     with seeding.seeded(seed, "fresh"):
         model = Classifier(mlp(shape, hidden=hidden), shape=shape)
     return make_itaml(model, **settings)

@@ -6,7 +6,7 @@ import pytest
 
 from itaml.config import parse_overrides
 from itaml.errors import ItamlError
-from itaml.run.config import resolve
+from itaml.experiment.run_config import resolve
 
 HOSTILE = [
     "[" * 100_000,

@@ -19,6 +19,7 @@ LAYERS = (
     {
         "_version",
         "errors",
+        "migration",
         "seeding",
         "params",
         "optimizers",
@@ -33,11 +34,11 @@ LAYERS = (
         "hardware",
     },
     {"data", "models", "memory"},
-    {"meta", "inference"},
+    {"losses", "meta", "inference"},
     {"learners"},
     {"metrics"},
-    {"run"},
-    {"doctor", "library", "report", "serve", "cli", "testing", "sklearn", "__main__"},
+    {"experiment"},
+    {"doctor", "modelstore", "report", "serve", "cli", "testing", "sklearn", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 COMMANDS = [

@@ -40,9 +40,9 @@ def test_classes_arrive_one_after_another() -> None:
         assert estimator.classes_.tolist() == list(range(min(first + 4, 10)))
     assert [task.tolist() for task in estimator.tasks_] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert estimator.score(test, truth) > 0.9
-    chances = estimator.predict_proba(test)
-    assert chances.shape == (len(test), 10)
-    np.testing.assert_allclose(chances.sum(1), 1, atol=1e-6)
+    probabilities = estimator.predict_proba(test)
+    assert probabilities.shape == (len(test), 10)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
 
 
 def test_known_classes_are_refreshed_without_a_new_task() -> None:
@@ -66,8 +66,8 @@ def test_announced_classes_have_columns_and_others_are_refused() -> None:
 
 def test_images_and_text_labels() -> None:
     train, names, test, truth = digits()
-    pictures, words = train.reshape(-1, 8, 8), np.array([f"digit {name}" for name in names])
-    estimator = ITAMLClassifier(epochs=5).fit(pictures, words)
+    images, words = train.reshape(-1, 8, 8), np.array([f"digit {name}" for name in names])
+    estimator = ITAMLClassifier(epochs=5).fit(images, words)
     found = estimator.predict(test.reshape(-1, 8, 8))
     assert np.mean(found == np.array([f"digit {name}" for name in truth])) > 0.9
     coloured = np.repeat((train.reshape(-1, 8, 8, 1) * 15).astype(np.uint8), 3, axis=3)
@@ -79,11 +79,11 @@ def test_images_and_text_labels() -> None:
 def test_the_seed_decides() -> None:
     train, names, test, _ = digits()
 
-    def chances(seed: int) -> Any:
+    def probabilities(seed: int) -> Any:
         return ITAMLClassifier(epochs=1, random_state=seed).fit(train, names).predict_proba(test)
 
-    assert np.array_equal(chances(1), chances(1))
-    assert not np.array_equal(chances(1), chances(2))
+    assert np.array_equal(probabilities(1), probabilities(1))
+    assert not np.array_equal(probabilities(1), probabilities(2))
 
 
 def test_parameters_come_back() -> None:

@@ -118,10 +118,10 @@ def test_a_forged_header_is_refused(tmp_path: Path, metadata: dict[str, str]) ->
 
 
 def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "FORMAT", 2)
+    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
     save_state(tmp_path / "s", STATE, kind="thing")
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="format 2, newer than 1: a newer itaml is needed"):
+    with pytest.raises(CheckpointError, match="format 3, newer than 2: a newer itaml is needed"):
         load_state(tmp_path / "s", kind="thing")
 
 

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from itaml.data.images import ImageSet
     from itaml.data.stream import Dataset, Task, TaskStream
     from itaml.errors import ItamlError
+    from itaml.experiment.build import make_learner, make_stream
+    from itaml.experiment.result import Result, load_result
+    from itaml.experiment.run_config import RunConfig, resolve
+    from itaml.experiment.runner import run_experiment
     from itaml.inference.bound import continuum_size, task_accuracy
     from itaml.learners.contract import Learner, Prediction
     from itaml.learners.methods.itaml import ITAML
     from itaml.learners.methods.itaml_settings import ITAMLSettings
-    from itaml.library.library import Library
-    from itaml.memory.store import Memory
+    from itaml.memory.buffer import Memory
     from itaml.models.classifier import Classifier, build_classifier
-    from itaml.run.build import make_learner, make_stream
-    from itaml.run.config import RunConfig, resolve
-    from itaml.run.experiment import run_experiment
-    from itaml.run.result import Result, load_result
+    from itaml.modelstore.image_classifier import ImageClassifier
 
 _HOMES = {
     "Classifier": "itaml.models.classifier",
@@ -36,21 +36,21 @@ _HOMES = {
     "ImageSet": "itaml.data.images",
     "ItamlError": "itaml.errors",
     "Learner": "itaml.learners.contract",
-    "Library": "itaml.library.library",
-    "Memory": "itaml.memory.store",
+    "ImageClassifier": "itaml.modelstore.image_classifier",
+    "Memory": "itaml.memory.buffer",
     "Prediction": "itaml.learners.contract",
-    "Result": "itaml.run.result",
-    "RunConfig": "itaml.run.config",
+    "Result": "itaml.experiment.result",
+    "RunConfig": "itaml.experiment.run_config",
     "Seeds": "itaml.config",
     "Task": "itaml.data.stream",
     "TaskStream": "itaml.data.stream",
     "build_classifier": "itaml.models.classifier",
     "continuum_size": "itaml.inference.bound",
-    "load_result": "itaml.run.result",
-    "make_learner": "itaml.run.build",
-    "make_stream": "itaml.run.build",
-    "resolve": "itaml.run.config",
-    "run_experiment": "itaml.run.experiment",
+    "load_result": "itaml.experiment.result",
+    "make_learner": "itaml.experiment.build",
+    "make_stream": "itaml.experiment.build",
+    "resolve": "itaml.experiment.run_config",
+    "run_experiment": "itaml.experiment.runner",
     "task_accuracy": "itaml.inference.bound",
 }
 
@@ -60,10 +60,10 @@ __all__ = [
     "Compute",
     "Dataset",
     "ITAMLSettings",
+    "ImageClassifier",
     "ImageSet",
     "ItamlError",
     "Learner",
-    "Library",
     "Memory",
     "Prediction",
     "Result",

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from itaml.errors import SettingsError, UnknownNameError
+from itaml.migration import migrate_settings, renamed_hint
 from itaml.registry import unknown
 
 DEFAULT_PRESET = "best"
@@ -66,7 +67,7 @@ def build(kind: type[AnySettings], values: Mapping[str, Any], *, what: str = "se
     """
     for key in values:
         if key not in kind.model_fields:
-            raise UnknownNameError(unknown(what, key, kind.model_fields))
+            raise UnknownNameError(renamed_hint(what, key) or unknown(what, key, kind.model_fields))
         if isinstance(values[key], int) and not -(2**63) <= values[key] < 2**63:
             raise SettingsError(f"{what} {key}: must be a number of at most 64 bits")
     try:
@@ -132,7 +133,7 @@ def load_preset(method: str, preset: str, *, benchmark: str) -> dict[str, Any]:
     for name in dict.fromkeys((family, benchmark)):
         section = table.get(name, {})
         values |= {key: value for key, value in section.items() if not isinstance(value, dict)}
-    return values
+    return migrate_settings(values)
 
 
 def preset_summary(method: str, preset: str) -> str:

@@ -1,4 +1,7 @@
-"""What happens while something learns, as typed, frozen records; those of a whole run are in `itaml.run.events`."""
+"""What happens while something learns, as typed, frozen records.
+
+Those of a whole run are in `itaml.experiment.event_log`.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,8 @@ class EpochDone(Event):
     step: int = 0
 
 
-Listener = Callable[[Event], None]
+Callback = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Listen to nothing."""
+    """Do nothing."""

@@ -25,8 +25,10 @@ from itaml.learners.compute import limited_threads, pick_device
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
-from itaml.library.arguments import check_whole
-from itaml.library.pixels import (
+from itaml.models.classifier import build_classifier
+from itaml.modelstore.argument_checks import check_whole
+from itaml.modelstore.manifest import PixelFormat
+from itaml.modelstore.pixels import (
     BYTES,
     UNIT,
     check_convertible,
@@ -36,26 +38,25 @@ from itaml.library.pixels import (
     on_grid,
     value_range,
 )
-from itaml.library.record import PixelFormat
-from itaml.models.classifier import build_classifier
 
 Array = npt.NDArray[Any]
-FARTHEST = 10.0  # deviations from the mean
+FARTHEST = 10.0  # standard deviations from the mean
 PLAIN = {"augment": "none", "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "warmup": 0.0}
 
 
 class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """iTAML for rows of features (n, d), or for images (n, h, w) or (n, h, w, channels).
 
-    Features are standardised one by one with the statistics of the first call and cut off at `FARTHEST` deviations,
-    because later classes may lie far from the first ones; images are standardised channel by channel. Pixels are uint8,
-    floats 0..1 or floats 0..255: the first call fixes the format, and others are converted to it exactly or refused.
+    Features are standardised one by one with the statistics of the first call and cut off at `FARTHEST` standard
+    deviations, because later classes may lie far from the first ones; images are standardised channel by channel.
+    Pixels are uint8, floats 0..1 or floats 0..255: the first call fixes the format, and others are converted to it
+    exactly or refused.
 
     Args:
         backbone: the network; `mlp` for features, any for images.
         memory: samples kept in all, so as not to forget.
         epochs: passes through the samples in a call of `fit` or `partial_fit`.
-        batch_size: samples a step.
+        batch_size: samples per step.
         lr: learning rate.
         settings: further settings of the learner, by name.
         device: auto, cpu, cuda or mps.
@@ -125,10 +126,10 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the probability of each class of `classes_` for each sample (n, classes)."""
         columns, _, probabilities = self._decide(X)
         labels = np.asarray(self._labels)[list(columns)]
-        answer = np.zeros((len(probabilities), len(self.classes_)))
-        answer[:, np.searchsorted(self.classes_, labels)] = probabilities.double().numpy()
-        totals = answer.sum(axis=1, keepdims=True)
-        normed: Array = np.divide(answer, totals, out=answer, where=totals > 0)
+        output = np.zeros((len(probabilities), len(self.classes_)))
+        output[:, np.searchsorted(self.classes_, labels)] = probabilities.double().numpy()
+        totals = output.sum(axis=1, keepdims=True)
+        normed: Array = np.divide(output, totals, out=output, where=totals > 0)
         return normed
 
     def _learn(self, X: Any, y: Any, *, classes: Any, first: bool) -> Self:  # noqa: N803
@@ -158,7 +159,9 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.tasks_.append(np.asarray(new))
         ids = {label: number for number, label in enumerate(self._labels)}
         labels = torch.tensor([ids[label] for label in y])
-        task = Task(len(self.learner_.table), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels))
+        task = Task(
+            len(self.learner_.task_map), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels)
+        )
         with limited_threads(self.threads):
             self.learner_.learn(task)
         self.classes_ = unique_labels(self.classes_, seen, *([] if classes is None else [np.asarray(classes)]))
@@ -215,18 +218,18 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _Scaling:
-    """Mean and deviation of each feature in the first call."""
+    """Mean and standard deviation of each feature in the first call."""
 
     mean: Array  # (d,)
-    deviation: Array  # (d,), 1 where a feature does not vary
+    std: Array  # (d,), 1 where a feature does not vary
 
     @classmethod
     def fit(cls, features: Array) -> _Scaling:
-        deviation = features.std(axis=0, dtype=np.float64)
-        return cls(features.mean(axis=0, dtype=np.float64), np.where(deviation > 0, deviation, 1.0))
+        std = features.std(axis=0, dtype=np.float64)
+        return cls(features.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
 
     def __call__(self, features: Array) -> Array:
-        scaled: Array = np.clip((features - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        scaled: Array = np.clip((features - self.mean) / self.std, -FARTHEST, FARTHEST)
         return scaled
 
 

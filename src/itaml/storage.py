@@ -21,6 +21,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from itaml.errors import CheckpointError, UnsafeFileError
+from itaml.migration import migrate_state
 from itaml.safe_files import open_regular, parse_json, read_regular, sync_folder, write_atomically, write_json
 
 __all__ = [
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 State = dict[str, Any]  # str -> Tensor, number, text, None, or lists and dicts of them
-FORMAT = 1
+FORMAT = 2  # 1 had other names for some keys (see `itaml.migration`)
 STATE_LIMIT = 8 << 30  # bytes of a state; 20,000 exemplars of 224 x 224 pixels take 3 GB
 _KEY = "$tensor"
 _HEADER = 8  # bytes of a safetensors file that hold the length of its header
@@ -109,7 +110,7 @@ def parse_state(path: Path, data: bytes, *, kind: str, checked: bool = False) ->
         raise damaged from None
     if not isinstance(state, dict):
         raise damaged
-    return state
+    return state if int(number) == FORMAT else migrate_state(state)
 
 
 def _strip(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:

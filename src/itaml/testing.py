@@ -28,7 +28,7 @@ from itaml.storage import State, load_state, save_state
 
 SHAPE: Shape = (1, 6, 6)
 CLASSES: tuple[tuple[ClassId, ...], ...] = ((3, 0), (1,), (4, 2))  # uneven tasks, ids out of order
-TRAIN, TEST = 16, 6  # pictures a class
+TRAIN, TEST = 16, 6  # images per class
 KIND = "conformance check"
 
 Factory = Callable[[], Learner]
@@ -43,7 +43,7 @@ def check_learner(factory: Factory) -> None:
 
     Args:
         factory: returns a new learner for images of shape `SHAPE`, each time the same one. It should have at least two
-            epochs, if it has epochs, and settings with which it can learn two easy classes of 16 pictures.
+            epochs, if it has epochs, and settings with which it can learn two easy classes of 16 images.
 
     Raises:
         ConformanceError: with the rule that is broken.
@@ -82,7 +82,7 @@ class WatchedPixels:
 
 
 def tiny_tasks() -> tuple[list[Task], list[ImageSet], WatchedPixels]:
-    """Return tasks of easy pictures, each task's test images, and the pixels of both, in one store."""
+    """Return tasks of easy images, each task's test images, and the pixels of both, in one store."""
     generator = seeding.generator(0, "conformance")
     patterns = torch.randint(0, 256, (5, *SHAPE), generator=generator).float()
     labels = torch.arange(5).repeat_interleave(TRAIN + TEST)
@@ -108,7 +108,7 @@ def same_bits(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def written(learner: Learner) -> State:
+def saved_state(learner: Learner) -> State:
     """Return a learner's state as it comes back from a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.safetensors"
@@ -139,13 +139,15 @@ def _check_task(learner: Learner, index: int) -> None:
     tasks, tests, store = tiny_tasks()
     learner.learn(tasks[index])
     others = store.read_rows - set(tasks[index].train.rows.tolist())
-    _require(not others, f"learning task {index} read {len(others)} pictures that are not its training images")
+    _require(not others, f"learning task {index} read {len(others)} images that are not its training images")
     images, labels = tests[index].load()
     prediction = learner.predict(images)
     _check_prediction(prediction, len(images), {c for classes in CLASSES[: index + 1] for c in classes})
     if index == 0:
         right = float((prediction.classes == labels).double().mean())
-        _require(right >= 0.8, f"after a task of two easy classes, {right:.0%} of their test images are named rightly")
+        _require(
+            right >= 0.8, f"after a task of two easy classes, {right:.0%} of their test images are classified correctly"
+        )
 
 
 def _check_prediction(prediction: Prediction, count: int, seen: set[ClassId]) -> None:
@@ -163,18 +165,18 @@ def _check_prediction(prediction: Prediction, count: int, seen: set[ClassId]) ->
 
 
 def _check_predicting_changes_nothing(learner: Learner) -> None:
-    before, images = written(learner), tiny_tasks()[1][0].load()[0]
+    before, images = saved_state(learner), tiny_tasks()[1][0].load()[0]
     first, second = learner.predict(images), learner.predict(images)
     _require(
         same_bits(first.probabilities, second.probabilities), "predicting the same samples twice gave different scores"
     )
-    _require(same_bits(before, written(learner)), "predicting changed the learner's state")
+    _require(same_bits(before, saved_state(learner)), "predicting changed the learner's state")
 
 
 def _check_round_trip(learner: Learner, factory: Factory) -> None:
-    images, state, other = tiny_tasks()[1][1].load()[0], written(learner), factory()
+    images, state, other = tiny_tasks()[1][1].load()[0], saved_state(learner), factory()
     other.load_state_dict(state)
-    _require(same_bits(state, written(other)), "a learner that took over a state has another state")
+    _require(same_bits(state, saved_state(other)), "a learner that took over a state has another state")
     here, there = learner.predict(images), other.predict(images)
     _require(same_bits(here.classes, there.classes), "a learner that took over a state predicts other classes")
     _require(
@@ -188,25 +190,25 @@ def _check_scoring(learner: Learner) -> None:
     for images in (part.load()[0] for part in tiny_tasks()[1]):
         prediction = learner.predict(images)
         scores = learner.class_scores(images)
-        _require(scores.shape == (len(images), len(learner.table.classes)), "class_scores must be (n, columns)")
+        _require(scores.shape == (len(images), len(learner.task_map.classes)), "class_scores must be (n, columns)")
         task = int(learner.task_scores(scores).mean(0).argmax())
         found = None if prediction.tasks is None else sorted(set(prediction.tasks.tolist()))
         _require(found == [task], f"predict finds task {found}, and task_scores say {task}")
         inside = learner.adapted_scores(images, scores, task)
-        named = learner.table.class_tensor[learner.table.columns(task)][inside.argmax(1)]
+        named = learner.task_map.class_tensor[learner.task_map.columns(task)][inside.argmax(1)]
         _require(same_bits(named, prediction.classes), "predict and adapted_scores name different classes")
 
 
 def _check_refusals(learner: Learner) -> None:
     tasks, _, _ = tiny_tasks()
-    before, wrong = written(learner), torch.zeros(4, 3, 5, 5, dtype=torch.uint8)
+    before, wrong = saved_state(learner), torch.zeros(4, 3, 5, 5, dtype=torch.uint8)
     again = Task(len(CLASSES), tasks[0].classes, tasks[0].train)
     _refused(lambda: learner.learn(again), "a task with classes of an earlier task")
     other = Task(len(CLASSES), (9,), ImageSet.from_arrays(wrong, [9] * 4))
     _refused(lambda: learner.learn(other), "a task with images of another shape")
     _refused(lambda: learner.predict(wrong), "predicting images of another shape")
     _refused(lambda: learner.predict(torch.zeros(0, *SHAPE, dtype=torch.uint8)), "predicting no samples")
-    _require(same_bits(before, written(learner)), "a refused request changed the learner's state")
+    _require(same_bits(before, saved_state(learner)), "a refused request changed the learner's state")
 
 
 class _Stop(Exception):  # noqa: N818 (not an error)
@@ -216,28 +218,30 @@ class _Stop(Exception):  # noqa: N818 (not an error)
 def _check_resume(uninterrupted: Learner, factory: Factory) -> None:
     """Learn again, as a new learner from a file after every epoch, and compare."""
     learner = factory()
-    if not hasattr(learner, "listen"):
+    if not hasattr(learner, "callback"):
         return
     saved: list[State] = []
 
     def stop(event: Event) -> None:
         if isinstance(event, EpochDone):
-            saved.append(written(learner))
+            saved.append(saved_state(learner))
             raise _Stop
 
     for task in tiny_tasks()[0]:
         finished = False
         while not finished:
-            learner.listen = stop
+            learner.callback = stop
             try:
                 learner.learn(task)
                 finished = True
             except _Stop:
                 learner = factory()
                 learner.load_state_dict(saved[-1])
-                _require(same_bits(saved[-1], written(learner)), "a state in the middle of a task came back changed")
-    _require(bool(saved), "no EpochDone was told to `listen`")
+                _require(
+                    same_bits(saved[-1], saved_state(learner)), "a state in the middle of a task came back changed"
+                )
+    _require(bool(saved), "no EpochDone was passed to `callback`")
     _require(
-        same_bits(written(uninterrupted), written(learner)),
+        same_bits(saved_state(uninterrupted), saved_state(learner)),
         "a learner that was stopped after every epoch, saved and restored differs from one that was not",
     )

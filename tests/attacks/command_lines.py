@@ -55,7 +55,7 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     tally = Tally()
     (folder / "x").mkdir()
     root = folder / "x"
-    prepare(root)
+    before_training(root)
     for words in lines(trials, draw):
         ended = isolated(lambda words=words: execute(words, root), seconds=40)  # type: ignore[misc]
         wrong = ended.wrong(most_megabytes=3000) if ended.how != "value" else judged(*ended.value)
@@ -149,7 +149,7 @@ def pool(parameter: Any) -> tuple[str, ...]:
     return NUMBERS if "'int'" in kind or "integer" in kind or "float" in kind else TEXTS
 
 
-def prepare(root: Path) -> None:
+def before_training(root: Path) -> None:
     """Make a folder with images of two classes, odd files, a model and a run that is damaged."""
     values = np.random.default_rng(0)
     for name in ("a", "b", "strange\x1b[31m", "é"):

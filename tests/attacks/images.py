@@ -15,7 +15,7 @@ from PIL import Image
 
 from attacks.harness import Tally, isolated
 from itaml.cli.main import quiet_pillow
-from itaml.data.decode import FORMATS, BadImageError, decode
+from itaml.data.decoding import FORMATS, BadImageError, decode
 
 BATCH = 100  # images that one child decodes
 SIZE = 16

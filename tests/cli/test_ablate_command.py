@@ -12,9 +12,9 @@ import pytest
 
 from handmade import finish
 from itaml.cli.main import main
-from itaml.run.ablate import Plan, plan
-from itaml.run.experiment import run_experiment
-from itaml.run.knobs import KNOBS
+from itaml.experiment.runner import run_experiment
+from itaml.experiment.sweep.ablate import Plan, plan
+from itaml.experiment.sweep.parameters import SWEEP_PARAMETERS
 
 
 def _plan(runs: Path, over: str, *values: str, benchmark: str = "digits", **rest: Any) -> Plan:
@@ -44,7 +44,7 @@ def test_the_table_of_finished_runs_is_printed_and_everything_is_beside_them(
     folder = tmp_path / "digits" / "ablate-beta-itaml-best"
     assert said.err.splitlines()[0] == "4 runs: 4 finished already, 0 to do"
     assert said.err.splitlines()[-1] == f"the plot is in {folder / 'plot.svg'}"
-    assert json.loads((folder / "ablation.json").read_text(encoding="utf-8"))["knob"] == "beta"
+    assert json.loads((folder / "ablation.json").read_text(encoding="utf-8"))["parameter"] == "beta"
 
 
 def test_formats_for_programs_go_to_standard_output_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,7 @@ def test_formats_for_programs_go_to_standard_output_alone(tmp_path: Path, capsys
     assert said.err == ""
     assert (tmp_path / "new" / "plot.svg").is_file()
     assert _main(*words, "--format", "csv") == 0
-    assert capsys.readouterr().out.splitlines()[0].startswith("p,seeds,task,task deviation")
+    assert capsys.readouterr().out.splitlines()[0].startswith("p,seeds,task,task standard deviation")
 
 
 @pytest.mark.usefixtures("small_benchmarks")
@@ -111,7 +111,10 @@ def test_a_usual_value_that_is_impossible_is_said_to_be_left_out(
     ("words", "message"),
     [
         (("digits",), "--over"),
-        (("digits", "--over", "bta"), "no knob 'bta'; did you mean 'beta'? There are: p, inner_steps, beta, adapt_st"),
+        (
+            ("digits", "--over", "bta"),
+            "no parameter 'bta'; did you mean 'beta'? There are: p, inner_steps, beta, adapt_st",
+        ),
         (("digits", "--over", "beta", "--values", "0,x"), "beta=x: setting beta: must be a valid number"),
         (("digits", "--over", "beta", "--values", ","), "at least one value"),
         (("digits", "--over", "optimizer", "--values", "sgd,adm"), "optimizer=adm: no optimizer 'adm'; did you mean"),
@@ -140,11 +143,11 @@ def test_wrong_words_end_with_one_line_before_anything_starts(
 def test_help_and_the_document_name_every_knob(capsys: pytest.CaptureFixture[str]) -> None:
     assert _main("--help") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"Sweep parameter: {', '.join(KNOBS)}." in said
+    assert f"Sweep parameter: {', '.join(SWEEP_PARAMETERS)}." in said
     page = (Path(__file__).parents[2] / "docs" / "ablate.md").read_text(encoding="utf-8")
-    for knob in KNOBS.values():
-        values = ", ".join(f"{value}" for value in knob.values)
-        assert f"| `{knob.name}` | {values}" in page
+    for parameter in SWEEP_PARAMETERS.values():
+        values = ", ".join(f"{value}" for value in parameter.values)
+        assert f"| `{parameter.name}` | {values}" in page
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from handmade import handmade
+from itaml.cli.batch_progress import Overview
 from itaml.cli.main import main
-from itaml.cli.overview import Overview
-from itaml.run.compare import plan
-from itaml.run.pool import Job
+from itaml.experiment.sweep.compare import plan
+from itaml.experiment.sweep.executors.pool import Job
 
 
 def _finished(runs: Path, *methods: str, benchmark: str = "digits", seeds: tuple[int, ...] = (0, 1)) -> list[Job]:
@@ -121,12 +121,12 @@ def test_wrong_words_end_with_one_line(
 def test_plain_progress_is_a_line_a_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jobs = plan("digits", methods=["itaml", "replay"], presets=["best"], seeds=[0], runs=tmp_path)
     with Overview(jobs, live=False, quiet=False) as view:
-        view.look()
+        view.update()
         jobs[0].state = "running"
-        view.look()
-        view.look()
+        view.update()
+        view.update()
         jobs[0].state = "done"
-        view.look()
+        view.update()
         jobs[1].state = "running"
         view.states[1].tasks, view.states[1].epochs, view.states[1].epoch_seconds = 5, 2, 3.0
         assert view.left() == pytest.approx(30.0)  # five tasks of two epochs of three seconds

@@ -15,13 +15,13 @@ import torch
 import typer.main
 from PIL import Image
 
-from itaml import Library
+from itaml import ImageClassifier
 from itaml.cli.main import _run, app
 from itaml.errors import SettingsError
+from itaml.experiment.sweep.compare import plan
+from itaml.experiment.sweep.executors.pool import Pool
 from itaml.hardware.probe import Outcome
 from itaml.learners import compute
-from itaml.run.compare import plan
-from itaml.run.pool import Pool
 from itaml.sklearn import ITAMLClassifier
 from support import Force
 
@@ -82,7 +82,7 @@ def test_a_model_with_defaults_takes_the_format_that_the_probe_allows(
         words = ["learn", str(tmp_path / "model"), str(photos), "--json", "--epochs", "1", "--image-size", "16"]
         assert _run([*words, "--backbone", "resnet18-small"]) == 0
     assert json.loads(said.getvalue())["new"] == ["blue", "red"]
-    learner = Library.open(tmp_path / "model", device="cpu")._model.learner
+    learner = ImageClassifier.open(tmp_path / "model", device="cpu")._model.learner
     assert learner is not None
     assert learner.context.bf16 is bf16
 
@@ -93,24 +93,26 @@ def test_the_model_on_disk_takes_precision_and_threads(
     forced("crashed")
     seen: list[int] = []
 
-    def name_pictures(*_: Any, **__: Any) -> list[Any]:
+    def predict_images(*_: Any, **__: Any) -> list[Any]:
         seen.append(torch.get_num_threads())
         return []
 
-    monkeypatch.setattr("itaml.library.library.name_pictures", name_pictures)
-    library = Library.create(tmp_path / "model", device="cpu", precision="fp32", threads=2, epochs=1, image_size=8)
-    library.learn(photos)
-    library.predict(sorted(photos.rglob("*.jpg")))
+    monkeypatch.setattr("itaml.modelstore.image_classifier.predict_images", predict_images)
+    classifier = ImageClassifier.create(
+        tmp_path / "model", device="cpu", precision="fp32", threads=2, epochs=1, image_size=8
+    )
+    classifier.learn(photos)
+    classifier.predict(sorted(photos.rglob("*.jpg")))
     assert seen == [2]
     assert torch.get_num_threads() == 1
     with pytest.raises(SettingsError, match="precision bf16 does not work"):
-        Library.open(tmp_path / "model", device="cpu", precision="bf16")
+        ImageClassifier.open(tmp_path / "model", device="cpu", precision="bf16")
     with pytest.raises(SettingsError, match="bf16 does not work"):
-        Library.create(tmp_path / "other", device="cpu", precision="bf16")
+        ImageClassifier.create(tmp_path / "other", device="cpu", precision="bf16")
     with pytest.raises(SettingsError, match="option precision: must be 'auto', 'fp32' or 'bf16', not 'fp8'"):
-        Library.open(tmp_path / "model", precision="fp8")
+        ImageClassifier.open(tmp_path / "model", precision="fp8")
     with pytest.raises(SettingsError, match="threads must be a whole number"):
-        Library.open(tmp_path / "model", threads=0)
+        ImageClassifier.open(tmp_path / "model", threads=0)
     assert not (tmp_path / "other").exists()
 
 

@@ -9,12 +9,12 @@ import pytest
 from rich.cells import cell_len
 
 from handmade import handmade, task_row, write_run
+from itaml.cli.formatting import count
 from itaml.cli.main import _run
-from itaml.cli.run_tables import TaskTable, final_text
+from itaml.cli.run_tables import AccuracyTable, final_text
 from itaml.cli.tables import Best, GrowingTable, table_text
-from itaml.cli.words import count
+from itaml.experiment.result import Result
 from itaml.learners import LEARNERS
-from itaml.run.result import Result
 
 HEAD = ["method", "seeds", "class p=1", "class p=20", "class p=20 published", "task-aware", "average p=1", "s/task"]
 NUMBERS = ["3", "12.50 ± 0.12", "97.95 ± 0.05", "97.95", "99.01 ± 0.01", "80.00 ± 1.11", "4.5"]
@@ -32,7 +32,7 @@ def test_a_table_that_is_too_wide_comes_in_parts_and_no_number_is_wrapped() -> N
         text = table_text(HEAD, rows, width=width)
         assert max(map(cell_len, text.splitlines())) <= width
         for line in text.splitlines():
-            assert line.count("±") == line.count(" ± ")  # mean and deviation stand on one line
+            assert line.count("±") == line.count(" ± ")  # mean and standard deviation stand on one line
         parts = text.split("\n\n")
         assert text.count("97.95 ± 0.05") == len(rows)
         for part in parts:
@@ -70,7 +70,7 @@ def test_rows_of_a_growing_table_stand_below_its_header() -> None:
 
 
 def test_a_single_size_of_continua_has_one_column_and_tasks_count_from_one() -> None:
-    table = TaskTable([1])
+    table = AccuracyTable([1])
     names = [name.strip() for name in table.header().split("  ") if name.strip()]
     assert names[:6] == ["task", "classes", "class p=1", "task p=1", "task-aware", "no update"]
     continuum = {"1": {"class": 0.5, "task": 1.0}}

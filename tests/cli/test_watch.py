@@ -13,8 +13,8 @@ from handmade import final, task_row
 from itaml.cli.main import main
 from itaml.cli.watch import chart, losses, status
 from itaml.events import EpochDone, Event, TaskStarted
-from itaml.run.events import RunDone, RunStarted, TaskDone
-from itaml.run.follow import RunState
+from itaml.experiment.event_log import RunDone, RunStarted, TaskDone
+from itaml.experiment.event_reader import RunState
 
 CONTINUUM = {"1": {"class": 0.5, "task": 0.9}, "20": {"class": 1.0, "task": 1.0}}
 ROW = task_row(continuum=CONTINUUM, task_aware=0.75, no_update=None)

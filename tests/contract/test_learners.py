@@ -18,8 +18,8 @@ from itaml.learners.contract import Learner, Prediction
 from itaml.learners.learner import GradientLearner
 from itaml.learners.method import Method
 from itaml.learners.methods.finetune import Finetune
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from itaml.testing import SHAPE, ConformanceError, check_learner
 
 OVERRIDES: dict[str, dict[str, Any]] = {
@@ -120,13 +120,13 @@ def test_the_check_finds_a_broken_learner(learner: type[GradientLearner], rule: 
         ("rwalk", {"interval": 0}, "interval"),
         ("lwf", {"temperature": 0}, "temperature: .*greater than 0, not 0"),
         ("bic", {"temperature": 0}, "temperature: .*greater than 0, not 0"),
-        ("bic", {"memory": 1}, "no room for validation pictures"),
+        ("bic", {"memory": 1}, "no room for validation images"),
         ("gem", {"margin": -1}, "margin"),
         ("finetune", {"task_score": "calibrated", "memory": 10}, "keeps no exemplars"),
         ("lwf", {"adapt_steps": 1, "memory": 10}, "keeps no exemplars"),
         ("icarl", {"adapt_steps": 1}, "names classes by exemplar means"),
         ("icarl", {"loss": "ce"}, "loss=bce"),
-        ("icarl", {"mirror": True}, "mirror must be off"),
+        ("icarl", {"flip_tta": True}, "mirror must be off"),
         ("reptile", {"inner_steps": 0}, "inner_steps: .*greater than or equal to 1"),
         ("fomaml", {"inner_lr": 0}, "inner_lr: .*greater than 0"),
         ("dgr", {"generator_hidden": []}, "generator_hidden"),

@@ -65,7 +65,7 @@ BROKEN_IDX: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "another magic": (lambda raw: b"\0\0\x0b" + raw[3:], "not an idx file"),
     "empty": (lambda raw: b"", "not an idx file"),
     "a label of 10": (lambda raw: raw[:-1] + b"\x0a", "label 10"),
-    "fewer labels": (lambda raw: idx(LABELS[:19]), "20 pictures but .* 19 labels"),
+    "fewer labels": (lambda raw: idx(LABELS[:19]), "20 images but .* 19 labels"),
 }
 
 

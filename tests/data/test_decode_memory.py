@@ -14,8 +14,8 @@ from PIL import Image
 
 from attacks.harness import isolated
 from itaml.data import decode_memory
-from itaml.data.decode import MAX_PIXELS, BadImageError, decode
 from itaml.data.decode_memory import estimate, reserved, resolutions
+from itaml.data.decoding import MAX_PIXELS, BadImageError, decode
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "16 bits": ("i16.png", {}),
@@ -73,7 +73,7 @@ def test_the_largest_images_take_half_a_gigabyte_at_most(tmp_path: Path, kind: s
 
 def test_an_image_that_takes_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make("WebP", tmp_path, 400)
-    monkeypatch.setattr("itaml.data.decode.MAX_MEMORY", 2_000_000)
+    monkeypatch.setattr("itaml.data.decoding.MAX_MEMORY", 2_000_000)
     with pytest.raises(BadImageError, match="400 x 400 pixels of WEBP take 2 MB to decode, more than the limit of 2"):
         decode(path, size=8)
     assert decode_memory.MAX_MEMORY > 5 * MAX_PIXELS  # all but WebP and rare TIFF files come up to the limit of pixels
@@ -85,8 +85,8 @@ def test_bands_give_the_same_pixels_as_a_whole_image(
 ) -> None:
     path = make(kind, tmp_path, 600)
     whole, small = decode(path), decode(path, size=16).astype(int)
-    monkeypatch.setattr("itaml.data.decode.LARGE", 1000)
-    monkeypatch.setattr("itaml.data.decode.BAND", 7 * 600)
+    monkeypatch.setattr("itaml.data.decoding.LARGE", 1000)
+    monkeypatch.setattr("itaml.data.decoding.BAND", 7 * 600)
     assert np.array_equal(decode(path), whole)
     assert np.abs(decode(path, size=16).astype(int) - small).max() <= 1
 
@@ -103,7 +103,7 @@ def test_jpeg_2000_is_decoded_at_a_reduced_scale_of_the_right_size(tmp_path: Pat
 
 
 def test_all_threads_share_one_budget() -> None:
-    lock, under_way, most = Lock(), [0], [0]
+    lock, under_way, limit = Lock(), [0], [0]
     started = Barrier(6)
 
     def work(_: int) -> None:
@@ -111,13 +111,13 @@ def test_all_threads_share_one_budget() -> None:
         with reserved(decode_memory.BUDGET // 2):
             with lock:
                 under_way[0] += 1
-                most[0] = max(most[0], under_way[0])
+                limit[0] = max(limit[0], under_way[0])
             time.sleep(0.01)
             with lock:
                 under_way[0] -= 1
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(6)))
-    assert most[0] == 2
+    assert limit[0] == 2
     with reserved(100 * decode_memory.BUDGET):  # more than all of it: the image has the budget to itself
         pass

@@ -101,9 +101,9 @@ def test_no_thread_is_left_when_the_consumer_stops(how: str) -> None:
 
 def test_sets_in_memory_start_no_thread() -> None:
     images = ImageSet.from_arrays(torch.zeros(8, 1, 2, 2, dtype=torch.uint8), list(range(8)))
-    for held in (images, join([images, images])):
-        assert in_memory(held)
-        batches = iterate(held, torch.arange(8), batch_size=4, prefetch=2)
+    for validation_images in (images, join([images, images])):
+        assert in_memory(validation_images)
+        batches = iterate(validation_images, torch.arange(8), batch_size=4, prefetch=2)
         next(batches)
         assert readers() == 0
     assert not in_memory(join([images, ImageSet(Slow(2, shape=(1, 2, 2)), torch.zeros(2).long(), torch.arange(2))]))

@@ -1,4 +1,4 @@
-"""Streams: a sequence without a cursor, splits of any sizes, and training pictures held out."""
+"""Streams: a sequence without a cursor, splits of any sizes, and training images held out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_stream_is_a_sequence_that_can_be_walked_again() -> None:
         stream[3]
 
 
-def test_tasks_hold_the_pictures_of_their_classes_and_no_test_pictures() -> None:
+def test_tasks_hold_the_images_of_their_classes_and_no_test_images() -> None:
     stream = synthetic_stream((2, 1), train=4, test=3)
     assert stream[0].train.labels.tolist() == [0] * 4 + [1] * 4
     assert stream.test(1).labels.tolist() == [2] * 3
@@ -52,30 +52,30 @@ def test_uneven_splits_by_hand_and_shuffled() -> None:
     assert shuffled[0] == shuffled[1] != shuffled[2]
 
 
-def test_held_out_pictures_come_from_training_and_from_nowhere_else() -> None:
+def test_held_out_images_come_from_training_and_from_nowhere_else() -> None:
     stream = synthetic_stream((2, 2), train=10)
-    held = stream.held_out(0.3, seed=0)
-    rows = [set(part.rows.tolist()) for part in (held.dataset.train, held.dataset.test)]
+    validation = stream.validation_split(0.3, seed=0)
+    rows = [set(part.rows.tolist()) for part in (validation.dataset.train, validation.dataset.test)]
     assert rows[0] | rows[1] == set(range(40))
     assert not rows[0] & rows[1]
-    assert torch.bincount(held.dataset.test.labels).tolist() == [3] * 4
-    assert held.dataset.test.pixels is stream.dataset.train.pixels
-    again, other = stream.held_out(0.3, seed=0), stream.held_out(0.3, seed=1)
-    assert torch.equal(again.dataset.test.rows, held.dataset.test.rows)
-    assert not torch.equal(other.dataset.test.rows, held.dataset.test.rows)
+    assert torch.bincount(validation.dataset.test.labels).tolist() == [3] * 4
+    assert validation.dataset.test.pixels is stream.dataset.train.pixels
+    again, other = stream.validation_split(0.3, seed=0), stream.validation_split(0.3, seed=1)
+    assert torch.equal(again.dataset.test.rows, validation.dataset.test.rows)
+    assert not torch.equal(other.dataset.test.rows, validation.dataset.test.rows)
 
 
 @pytest.mark.parametrize(("fraction", "expected"), [(0.01, 1), (0.99, 9)])
-def test_both_sides_keep_a_picture_of_every_class(fraction: float, expected: int) -> None:
-    held = synthetic_stream((2,), train=10).held_out(fraction, seed=0)
-    assert torch.bincount(held.dataset.test.labels).tolist() == [expected] * 2
+def test_both_sides_keep_a_image_of_every_class(fraction: float, expected: int) -> None:
+    validation = synthetic_stream((2,), train=10).validation_split(fraction, seed=0)
+    assert torch.bincount(validation.dataset.test.labels).tolist() == [expected] * 2
 
 
 def test_what_cannot_be_held_out_is_refused() -> None:
     with pytest.raises(SettingsError, match="between 0 and 1, not 1"):
-        synthetic_stream().held_out(1, seed=0)
+        synthetic_stream().validation_split(1, seed=0)
     with pytest.raises(DataError, match="class 'class 0' has one image"):
-        synthetic_stream(train=1).held_out(0.5, seed=0)
+        synthetic_stream(train=1).validation_split(0.5, seed=0)
 
 
 def numbered(start: int, count: int) -> ImageSet:

@@ -1,4 +1,4 @@
-"""Folders of pictures: any tree, Tiny-ImageNet, ImageNet and faces, made here in their original layouts."""
+"""Folders of images: any tree, Tiny-ImageNet, ImageNet and faces, made here in their original layouts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import torch
 from PIL import Image
 
 from itaml.data.benchmarks import LoadOptions, benchmark, build_stream
-from itaml.data.files import FilePixels
+from itaml.data.image_files import FilePixels
 from itaml.data.images import ImageSet
 from itaml.data.sources import celeb, folder, imagenet, tiny_imagenet
 from itaml.data.sources.tree import readable_names
 from itaml.errors import DataError, SettingsError
 
 
-def picture(path: Path, value: int = 0, side: int = 8) -> None:
+def image(path: Path, value: int = 0, side: int = 8) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (side, side), (value, value, value)).save(path)
 
 
 def values(images: ImageSet) -> list[tuple[int, int]]:
-    """Return (label, pixel value) of every picture."""
+    """Return (label, pixel value) of every image."""
     pixels, labels = images.load()
     return list(zip(labels.tolist(), pixels[:, 0, 0, 0].tolist(), strict=True))
 
@@ -37,7 +37,7 @@ def noted(images: ImageSet) -> list[tuple[str, str]]:
 def test_train_and_test_folders_are_used(tmp_path: Path) -> None:
     for part, shift in (("train", 0), ("test", 100)):
         for number, name in enumerate(("ant", "bee")):
-            picture(tmp_path / part / name / "deep" / "0.png", number + shift)
+            image(tmp_path / part / name / "deep" / "0.png", number + shift)
     dataset = folder.load(LoadOptions(root=tmp_path, image_size=4))
     assert dataset.class_names == ("ant", "bee")
     assert values(dataset.train) == [(0, 0), (1, 1)]
@@ -48,7 +48,7 @@ def test_train_and_test_folders_are_used(tmp_path: Path) -> None:
 def test_without_them_a_fifth_is_held_out_always_the_same(tmp_path: Path) -> None:
     for name in ("a", "b"):
         for number in range(10):
-            picture(tmp_path / name / f"{number}.png", number)
+            image(tmp_path / name / f"{number}.png", number)
     first = folder.load(LoadOptions(root=tmp_path, image_size=8))
     again = folder.load(LoadOptions(root=tmp_path, image_size=8))
     assert len(first.train) == 16
@@ -57,34 +57,34 @@ def test_without_them_a_fifth_is_held_out_always_the_same(tmp_path: Path) -> Non
     assert sorted(values(first.train) + values(first.test)) == [
         (label, number) for label in (0, 1) for number in range(10)
     ]
-    picture(tmp_path / "a" / "new.png", 10)
+    image(tmp_path / "a" / "new.png", 10)
     grown = folder.load(LoadOptions(root=tmp_path, image_size=8))
     assert len(set(values(first.test)) - set(values(grown.test))) <= 1
 
 
-def test_a_single_picture_is_for_training(tmp_path: Path) -> None:
-    picture(tmp_path / "a" / "0.png")
+def test_a_single_image_is_for_training(tmp_path: Path) -> None:
+    image(tmp_path / "a" / "0.png")
     dataset = folder.load(LoadOptions(root=tmp_path))
     assert (len(dataset.train), len(dataset.test)) == (1, 0)
 
 
 def test_an_empty_class_folder_is_left_out_and_noted_or_refused(tmp_path: Path) -> None:
-    picture(tmp_path / "a" / "0.png", 1)
+    image(tmp_path / "a" / "0.png", 1)
     (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "readme.txt").write_text("no pictures")
-    picture(tmp_path / "c" / "0.png", 3)
+    (tmp_path / "b" / "readme.txt").write_text("no images")
+    image(tmp_path / "c" / "0.png", 3)
     dataset = folder.load(LoadOptions(root=tmp_path))
     assert dataset.class_names == ("a", "c")
     assert values(dataset.train) == [(0, 1), (1, 3)]
-    assert noted(dataset.train) == [(str(tmp_path / "b"), "no pictures of this class")]
-    with pytest.raises(DataError, match=r"cannot use .*/b: no pictures"):
+    assert noted(dataset.train) == [(str(tmp_path / "b"), "no images of this class")]
+    with pytest.raises(DataError, match=r"cannot use .*/b: no images"):
         folder.load(LoadOptions(root=tmp_path, on_bad_image="fail"))
 
 
-def test_bad_pictures_are_skipped_or_refused_as_the_options_say(tmp_path: Path) -> None:
+def test_bad_images_are_skipped_or_refused_as_the_options_say(tmp_path: Path) -> None:
     for number in range(4):
-        picture(tmp_path / "train" / "a" / f"{number}.png", number)
-    picture(tmp_path / "val" / "a" / "0.png")
+        image(tmp_path / "train" / "a" / f"{number}.png", number)
+    image(tmp_path / "val" / "a" / "0.png")
     (tmp_path / "train" / "a" / "2.png").write_bytes(b"")
     dataset = folder.load(LoadOptions(root=tmp_path))
     assert values(dataset.train) == [(0, 0), (0, 1), (0, 3)]
@@ -93,23 +93,23 @@ def test_bad_pictures_are_skipped_or_refused_as_the_options_say(tmp_path: Path) 
         folder.load(LoadOptions(root=tmp_path, on_bad_image="fail")).train.load()
 
 
-@pytest.mark.parametrize("kind", ["nowhere", "empty", "pictures only", "no picture at all", "test only"])
+@pytest.mark.parametrize("kind", ["nowhere", "empty", "images only", "no image at all", "test only"])
 def test_what_is_no_tree_of_classes_is_refused(tmp_path: Path, kind: str) -> None:
     root, message = tmp_path, ""
     if kind == "nowhere":
         root, message = tmp_path / "x", "cannot read the folder .* no such file"
     elif kind == "empty":
         message = "no class folders"
-    elif kind == "pictures only":
-        picture(root / "0.png")
+    elif kind == "images only":
+        image(root / "0.png")
         message = "no class folders"
-    elif kind == "no picture at all":
+    elif kind == "no image at all":
         (root / "a").mkdir()
-        message = "no pictures in 1 class"
+        message = "no images in 1 class"
     else:
-        picture(root / "train" / "a" / "0.png")
-        picture(root / "test" / "b" / "0.png")
-        message = "classes without training pictures: b"
+        image(root / "train" / "a" / "0.png")
+        image(root / "test" / "b" / "0.png")
+        message = "classes without training images: b"
     with pytest.raises(DataError, match=message):
         folder.load(LoadOptions(root=root))
 
@@ -117,7 +117,7 @@ def test_what_is_no_tree_of_classes_is_refused(tmp_path: Path, kind: str) -> Non
 def test_a_folder_is_a_benchmark(tmp_path: Path) -> None:
     for name in "abc":
         for number in range(5):
-            picture(tmp_path / name / f"{number}.png")
+            image(tmp_path / name / f"{number}.png")
     stream = build_stream(benchmark(f"folder:{tmp_path}"), LoadOptions(root=tmp_path / "elsewhere", image_size=8))
     assert [task.classes for task in stream] == [(0,), (1,), (2,)]  # fewer classes than the usual 5 tasks
     with pytest.raises(SettingsError, match="folder:PATH"):
@@ -127,9 +127,9 @@ def test_a_folder_is_a_benchmark(tmp_path: Path) -> None:
 def write_tiny(root: Path, *, images: bool, annotated: bool) -> None:
     for number, wnid in enumerate(("n02", "n01", "n03")):
         for count in range(2):
-            picture(root / "train" / wnid / ("images" if images else "") / f"{wnid}_{count}.JPEG", 50 * number, side=64)
+            image(root / "train" / wnid / ("images" if images else "") / f"{wnid}_{count}.JPEG", 50 * number, side=64)
         where = root / "val" / ("images" if annotated else wnid)
-        picture(where / f"val_{number}.JPEG", 50 * number + 20, side=64)
+        image(where / f"val_{number}.JPEG", 50 * number + 20, side=64)
     (root / "words.txt").write_text("n01\tcrane\nn02\tgoldfish, Carassius auratus\nn03\tcrane\nn99\tother\n")
     if annotated:
         lines = [f"val_{number}.JPEG\t{wnid}\t0\t0\t9\t9\n" for number, wnid in enumerate(("n02", "n01", "n03"))]
@@ -158,7 +158,7 @@ def test_annotations_that_do_not_fit_are_refused(tmp_path: Path, line: str, mess
 
 
 def write_imagenet(root: Path, classes: int) -> None:
-    picture(root / "train" / "n00000000" / "0.JPEG", 9)
+    image(root / "train" / "n00000000" / "0.JPEG", 9)
     for number in range(classes):
         for part in ("train", "val"):
             path = root / part / f"n{number:08d}" / "0.JPEG"
@@ -198,7 +198,7 @@ def test_missing_imagenet_says_that_it_cannot_be_fetched(tmp_path: Path) -> None
 def test_faces_are_held_out_of_each_identity(tmp_path: Path) -> None:
     for name in ("m.01", "m.02"):
         for number in range(5):
-            picture(tmp_path / "celeb-10k" / name / f"{number}.jpg")
+            image(tmp_path / "celeb-10k" / name / f"{number}.jpg")
     dataset = celeb.load(LoadOptions(root=tmp_path, image_size=16))
     assert dataset.class_names == ("m.01", "m.02")
     assert dataset.test.labels.tolist() == [0, 1]

@@ -109,9 +109,9 @@ def test_an_existing_run_is_never_overwritten_unasked(tmp_path: Path, capsys: py
 def test_bound_and_lists_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     words = "bound --accuracy 0.6 --classes-per-task 10 --tasks 10 --gamma 0.95 --json"
     assert itaml(*words.split()) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["n"] == 3
-    assert answer["task_accuracy"] == pytest.approx(1 - (4 / 11) ** 3)  # at least one of three, P0_hat = 7/11
+    prediction = json.loads(capsys.readouterr().out)
+    assert prediction["n"] == 3
+    assert prediction["task_accuracy"] == pytest.approx(1 - (4 / 11) ** 3)  # at least one of three, P0_hat = 7/11
     for kind in ("methods", "benchmarks", "models", "presets"):
         assert itaml("list", kind, "--json") == 0
         assert all(row["summary"] for row in json.loads(capsys.readouterr().out))

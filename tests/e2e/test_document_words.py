@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from itaml.config import parse_overrides
+from itaml.experiment.result import load_result
+from itaml.experiment.run_config import completed, resolve
 from itaml.learners import LEARNERS
-from itaml.report.text import command
-from itaml.run.config import completed, resolve
-from itaml.run.result import load_result
+from itaml.report.sentences import command
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]

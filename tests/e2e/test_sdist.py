@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 READERS = [  # tests that read documents, benchmarks, examples and result files, or build the package
     "tests/e2e/test_documents.py",
-    "tests/data/test_adapt.py",
-    "tests/data/test_files.py",
-    "tests/run/test_event_log.py",
+    "tests/data/test_dataset_wrappers.py",
+    "tests/data/test_image_files.py",
+    "tests/experiment/test_event_log.py",
     "tests/cli/test_ablate_command.py",
 ]
 

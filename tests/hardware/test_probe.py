@@ -48,8 +48,8 @@ SLOW = Probe("slow", 0.8, "bf16 is 0.8 times as fast as fp32, less than 1.2")
     [(0.5, 0.25, "fast", 2.0), (0.6, 0.5, "fast", 1.2), (0.59, 0.5, "slow", 1.18), (0.2, 0.4, "slow", 0.5)],
 )
 def test_bf16_is_fast_from_1_2_times_the_speed_of_fp32(fp32: float, bf16: float, outcome: str, ratio: float) -> None:
-    answer = json.dumps({"seconds": {"fp32": fp32, "bf16": bf16}})
-    found, conclusive = run_probe(child(f"print('noise'); print({answer!r})"))
+    prediction = json.dumps({"seconds": {"fp32": fp32, "bf16": bf16}})
+    found, conclusive = run_probe(child(f"print('noise'); print({prediction!r})"))
     assert (found.outcome, found.ratio, conclusive) == (outcome, ratio, True)
     assert found.reason.startswith(f"bf16 is {ratio:g} times as fast as fp32")
 

@@ -12,9 +12,9 @@ from torch.optim import SGD
 from itaml import params
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
-from itaml.inference.adapt import adapt
+from itaml.inference.adaptation import adapt
 from itaml.learners.learner import GradientLearner
-from itaml.meta.loss import sample_losses
+from itaml.losses import sample_losses
 from itaml.models.classifier import Classifier
 from itaml.params import Weights
 from itaml.storage import State
@@ -56,10 +56,10 @@ def test_one_update_is_one_gradient_step_of_the_training_loss(loss: Any, negativ
     model = small_classifier(SIZES).eval()
     images, targets = exemplars()
     adapted = run_adapt(model, images, targets, steps=1, loss=loss, negatives=negatives)
-    value = sample_losses(model(images), targets, model.table, loss=loss, negatives=negatives).mean()
-    slopes = torch.autograd.grad(value, list(model.parameters()))
-    for (name, parameter), slope in zip(model.named_parameters(), slopes, strict=True):
-        assert torch.allclose(adapted[name], parameter - 0.1 * slope, rtol=0, atol=1e-14)
+    value = sample_losses(model(images), targets, model.task_map, loss=loss, negatives=negatives).mean()
+    gradients = torch.autograd.grad(value, list(model.parameters()))
+    for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
+        assert torch.allclose(adapted[name], parameter - 0.1 * gradient, rtol=0, atol=1e-14)
 
 
 def test_scope_head_takes_the_same_step_of_the_head_alone() -> None:
@@ -167,7 +167,7 @@ def test_adapted_scores_are_those_of_the_adapted_model(tiny_stream: TaskStream) 
     generic = learner.class_scores(images)
     found = learner.adapted_scores(images, generic, 0)
     copy = Classifier(learner.model.backbone, shape=SHAPE)  # shares the backbone, so weights are put back below
-    copy.head.reset(learner.table)
+    copy.head.reset(learner.task_map)
     before = params.snapshot(learner.model)
     copy.normalize.load_state_dict(learner.model.normalize.state_dict())
     params.restore(copy, learner.predictor.adapted_weights(0))
@@ -178,13 +178,13 @@ def test_adapted_scores_are_those_of_the_adapted_model(tiny_stream: TaskStream) 
     assert not torch.allclose(found, generic[:, :2], atol=1e-6)
 
 
-def test_mirrored_scores_are_the_mean_over_a_picture_and_its_mirror_image(tiny_stream: TaskStream) -> None:
-    plain, mirrored = trained(tiny_stream), trained(tiny_stream, mirror=True)
+def test_mirrored_scores_are_the_mean_over_a_image_and_its_mirror_image(tiny_stream: TaskStream) -> None:
+    plain, flipped = trained(tiny_stream), trained(tiny_stream, flip_tta=True)
     images = tiny_stream.test(0).load()[0]
     expected = (plain.class_scores(images) + plain.class_scores(images.flip(3))) / 2
-    assert torch.equal(mirrored.class_scores(images), expected)
+    assert torch.equal(flipped.class_scores(images), expected)
     assert not torch.equal(expected, plain.class_scores(images))
-    assert torch.allclose(mirrored.class_scores(images), mirrored.class_scores(images.flip(3)))
+    assert torch.allclose(flipped.class_scores(images), flipped.class_scores(images.flip(3)))
 
 
 def test_without_steps_the_generic_scores_are_used(tiny_stream: TaskStream) -> None:

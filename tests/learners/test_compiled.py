@@ -11,19 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from experiment_support import numbers, short
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
-from itaml.learners.compiled import MOST_SHAPES, allow_shapes
+from itaml.experiment.runner import CONFIG, run_experiment
+from itaml.learners.compiled import MAX_SHAPES, allow_shapes
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.learners.methods.reptile import Reptile
 from itaml.learners.methods.rtf import RtF
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
-from itaml.run.experiment import CONFIG, run_experiment
-from run_support import numbers, short
 from support import SHAPE
 
 COMPILE = Compute(device="cpu", precision="fp32", compile=True)
@@ -58,7 +58,7 @@ def test_whole_batches_of_training_are_compiled_and_nothing_else(
     translated: list[int], tiny_stream: TaskStream
 ) -> None:
     learner = learner_of(COMPILE)
-    learner.learn(tiny_stream[0])  # 20 pictures: 8, 8 and 4
+    learner.learn(tiny_stream[0])  # 20 images: 8, 8 and 4
     assert translated == [8, 8]
     learner.predict(tiny_stream[0].train.load()[0][:8])
     assert translated == [8, 8]
@@ -95,8 +95,8 @@ def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("limits", "name", "value"),
     [
-        ({"cache_size_limit": 8}, "cache_size_limit", MOST_SHAPES),  # up to torch 2.6
-        ({"recompile_limit": 8}, "recompile_limit", MOST_SHAPES),
+        ({"cache_size_limit": 8}, "cache_size_limit", MAX_SHAPES),  # up to torch 2.6
+        ({"recompile_limit": 8}, "recompile_limit", MAX_SHAPES),
         ({"recompile_limit": 500}, "recompile_limit", 500),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_run_from_before_the_option_was_there_goes_on(tmp_path: Path) -> None:
     config, folder = short(), tmp_path / "run"
     before = run_experiment(config, folder, data_root=tmp_path)
     saved = json.loads((folder / CONFIG).read_text())
-    del saved["compute"]["compile"], saved["settings"]["mirror"]
+    del saved["compute"]["compile"], saved["settings"]["flip_tta"]
     (folder / CONFIG).write_text(json.dumps(saved))
     assert numbers(run_experiment(config, folder, data_root=tmp_path, resume=True)) == numbers(before)
 

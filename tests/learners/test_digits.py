@@ -8,10 +8,10 @@ import pytest
 
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
+from itaml.experiment.build import make_learner, make_stream
+from itaml.experiment.run_config import resolve
 from itaml.learners import LEARNERS
 from itaml.metrics.evaluate import evaluate
-from itaml.run.build import make_learner, make_stream
-from itaml.run.config import resolve
 
 BANDS = {  # class accuracy at p = 1 after five tasks of two digits; chance is 0.1, the last task alone is 0.2
     "finetune": (0.15, 0.21),
@@ -49,7 +49,7 @@ def accuracy(stream: TaskStream, method: str, preset: str = "best") -> tuple[flo
     learner = make_learner(config, stream)
     for task in stream:
         learner.learn(task)
-    found = evaluate(learner, stream, seen=len(stream), ps=[1], seed=0)
+    found = evaluate(learner, stream, seen=len(stream), continuum_sizes=[1], seed=0)
     assert found.task_aware is not None
     return found.at[1].classes, found.task_aware
 

@@ -17,14 +17,14 @@ from itaml.data.stream import TaskStream
 from itaml.events import EpochDone
 from itaml.learners.components.teacher import distillation
 from itaml.learners.learner import GradientLearner
-from itaml.learners.methods.bic import PULL, BiC, BiCSettings, fit_bias
+from itaml.learners.methods.bic import L2_PENALTY, BiC, BiCSettings, fit_bias
 from itaml.learners.methods.icarl import ICaRL, ICaRLSettings
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.learners.methods.lwf import LwF, LwFSettings
-from itaml.memory.select import herding_order
+from itaml.memory.selection import herding_order
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from support import SHAPE
 
 
@@ -82,10 +82,16 @@ def test_itaml_keeps_no_teacher_without_distillation(tiny_stream: TaskStream) ->
 def test_itaml_with_distillation_goes_on_to_the_same_bits(tiny_stream: TaskStream, once: bool) -> None:
     """Saved after the first of two epochs of the second task, teacher and all."""
     settings = ITAMLSettings(
-        epochs=2, distill=1.0, distill_once=once, horizon="open", memory=20, augment="flip", balance="logits"
+        epochs=2,
+        distill=1.0,
+        cache_teacher_logits=once,
+        horizon="open",
+        memory=20,
+        augment="flip",
+        class_balancing="logits",
     )
     whole, states = learner_of(ITAML, settings), []
-    whole.listen = lambda event: states.append(whole.state_dict()) if isinstance(event, EpochDone) else None
+    whole.callback = lambda event: states.append(whole.state_dict()) if isinstance(event, EpochDone) else None
     for task in list(tiny_stream)[:2]:
         whole.learn(task)
     resumed = learner_of(ITAML, settings)
@@ -125,7 +131,7 @@ def test_herding_is_brute_force() -> None:
     for _ in range(6):
         left = [row for row in range(9) if row not in chosen]
         chosen.append(min(left, key=lambda row: float((features[[*chosen, row]].mean(0) - target).norm())))
-    assert herding_order(features, most=6).tolist() == chosen
+    assert herding_order(features, limit=6).tolist() == chosen
     firsts = itertools.combinations(range(9), 1)
     assert min(firsts, key=lambda rows: float((features[list(rows)].mean(0) - target).norm())) == (chosen[0],)
 
@@ -161,8 +167,8 @@ def test_icarl_names_the_nearest_mean_of_exemplars(tiny_stream: TaskStream) -> N
             mean = exemplars.mean(0) / exemplars.mean(0).norm()
             distances[class_id] = float((feature - mean).norm())
         nearest.append(min(distances, key=lambda name: distances[name]))
-    answers = [learner.predict(images[row : row + 1]).classes.item() for row in range(len(images))]
-    assert answers == nearest
+    predictions = [learner.predict(images[row : row + 1]).classes.item() for row in range(len(images))]
+    assert predictions == nearest
     assert learner.memory.count(0) == 2
     assert len(learner.memory) == 11
 
@@ -178,11 +184,13 @@ def test_bias_correction_is_scipys_optimum(seed: int) -> None:
     def objective(pair: np.ndarray[Any, Any]) -> float:
         mended = scores.clone()
         mended[:, 3:] = pair[0] * mended[:, 3:] + pair[1]
-        return float(F.cross_entropy(mended, targets)) + PULL * float((pair[0] - 1) ** 2 + pair[1] ** 2)
+        return float(F.cross_entropy(mended, targets)) + L2_PENALTY * float((pair[0] - 1) ** 2 + pair[1] ** 2)
 
-    answer = minimize(objective, np.array([1.0, 0.0]), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13})
+    prediction = minimize(
+        objective, np.array([1.0, 0.0]), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13}
+    )
     found = fit_bias(scores, targets, slice(3, 5))
-    assert found == pytest.approx(tuple(answer.x), abs=1e-5)
+    assert found == pytest.approx(tuple(prediction.x), abs=1e-5)
     assert found[1] < 0, "the new classes were too strong"
 
 
@@ -197,26 +205,26 @@ def test_bic_corrects_the_columns_of_the_task_alone(tiny_stream: TaskStream) -> 
     torch.testing.assert_close(learner.method.corrected(logits), expected)
 
 
-def test_bic_never_trains_on_validation_pictures_and_keeps_the_budget(tiny_stream: TaskStream) -> None:
-    learner = learner_of(BiC, BiCSettings(epochs=1, memory=40, held_share=0.25))
+def test_bic_never_trains_on_validation_images_and_keeps_the_budget(tiny_stream: TaskStream) -> None:
+    learner = learner_of(BiC, BiCSettings(epochs=1, memory=40, validation_share=0.25))
     for task in tiny_stream:
         learner.learn(task)
-        trained, held = learner.method._divide(task)
-        assert set(trained.rows.tolist()).isdisjoint(held.rows.tolist())
-        assert len(trained) + len(held) == len(task.train)
-        kept = {bytes(picture.numpy().tobytes()) for picture in learner.memory.exemplars().load()[0]}
-        validating = {bytes(picture.numpy().tobytes()) for picture in learner.method.held.exemplars().load()[0]}
+        trained, validation = learner.method._divide(task)
+        assert set(trained.rows.tolist()).isdisjoint(validation.rows.tolist())
+        assert len(trained) + len(validation) == len(task.train)
+        kept = {bytes(image.numpy().tobytes()) for image in learner.memory.exemplars().load()[0]}
+        validating = {bytes(image.numpy().tobytes()) for image in learner.method.validation.exemplars().load()[0]}
         assert kept.isdisjoint(validating)
-        assert len(learner.memory) + len(learner.method.held) <= 40
-    counts = [learner.method.held.count(c) for c in learner.table.classes]
+        assert len(learner.memory) + len(learner.method.validation) <= 40
+    counts = [learner.method.validation.count(c) for c in learner.task_map.classes]
     assert max(counts) - min(counts) <= 1, "validation is balanced"
 
 
-def test_itaml_may_ask_its_teacher_once_about_each_picture(tiny_stream: TaskStream) -> None:
+def test_itaml_may_ask_its_teacher_once_about_each_image(tiny_stream: TaskStream) -> None:
     """Without augmentation that is what asking about every batch gives."""
     models = []
     for once in (False, True):
-        settings = ITAMLSettings(epochs=2, distill=1.0, distill_once=once, horizon="open", memory=20)
+        settings = ITAMLSettings(epochs=2, distill=1.0, cache_teacher_logits=once, horizon="open", memory=20)
         learner = learner_of(ITAML, settings)
         for task in list(tiny_stream)[:2]:
             learner.learn(task)
@@ -231,6 +239,6 @@ def test_a_teacher_asked_once_averages_the_mirror_image_where_training_flips(tin
     learner.begin_task(tiny_stream[1])
     images = tiny_stream[1].train
     pixels = images.load()[0]
-    plain, mirrored = learner.recipe.teacher.logits(pixels), learner.recipe.teacher.logits(pixels.flip(3))
+    plain, flipped = learner.recipe.teacher.logits(pixels), learner.recipe.teacher.logits(pixels.flip(3))
     torch.testing.assert_close(learner.recipe.teacher.all_logits(images, flip=False), plain)
-    torch.testing.assert_close(learner.recipe.teacher.all_logits(images, flip=True), (plain + mirrored) / 2)
+    torch.testing.assert_close(learner.recipe.teacher.all_logits(images, flip=True), (plain + flipped) / 2)

@@ -1,4 +1,4 @@
-"""DMC: targets by hand, two stages, auxiliary pictures that are what they are said to be."""
+"""DMC: targets by hand, two stages, auxiliary images that are what they are said to be."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from itaml.errors import DataError, SettingsError, UnknownNameError
 from itaml.learners.batch import Progress
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.dmc import DMC, DMCSettings, double_targets
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from support import SHAPE
 
 
@@ -71,7 +71,7 @@ def test_the_stages_train_one_network_each(tiny_stream: TaskStream) -> None:
 
 
 def test_consolidation_never_looks_at_the_task(tiny_stream: TaskStream) -> None:
-    """In the second stage, other pictures in the batch give the same loss to the bit."""
+    """In the second stage, other images in the batch give the same loss to the bit."""
     learner = learner_of()
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
@@ -94,19 +94,19 @@ def test_the_student_starts_afresh_or_from_the_old_network(tiny_stream: TaskStre
         assert torch.equal(learner.model.state_dict()["backbone.1.weight"], before) == same
         assert learner.method.expert
         assert not torch.equal(learner.method.expert.model.state_dict()["backbone.1.weight"], before)
-        assert learner.method.expert.model.table.tasks == (tiny_stream[1].classes,)
+        assert learner.method.expert.model.task_map.tasks == (tiny_stream[1].classes,)
 
 
 def test_strokes_are_strokes_and_neither_noise_nor_blank() -> None:
-    pictures = draw_strokes(200, shape=(1, 28, 28), generator=seeding.generator(0, "test")).float() / 255
-    covered = (pictures > 0.5).float().mean((1, 2, 3))
+    drawn_images = draw_strokes(200, shape=(1, 28, 28), generator=seeding.generator(0, "test")).float() / 255
+    covered = (drawn_images > 0.5).float().mean((1, 2, 3))
     assert float(covered.quantile(0.05)) > 0.02
     assert float(covered.quantile(0.95)) < 0.5
-    flat = pictures.flatten(1)
-    neighbours = torch.corrcoef(torch.stack([pictures[..., :-1].flatten(), pictures[..., 1:].flatten()]))[0, 1]
+    flat = drawn_images.flatten(1)
+    neighbours = torch.corrcoef(torch.stack([drawn_images[..., :-1].flatten(), drawn_images[..., 1:].flatten()]))[0, 1]
     assert float(neighbours) > 0.8, "neighbouring pixels of noise are not alike"
     alike = torch.corrcoef(flat).fill_diagonal_(0)
-    assert float(alike.max()) < 0.99, "no picture twice"
+    assert float(alike.max()) < 0.99, "no image twice"
 
 
 def test_strokes_follow_their_seed_and_fit_any_shape() -> None:
@@ -119,12 +119,12 @@ def test_strokes_follow_their_seed_and_fit_any_shape() -> None:
     assert not torch.equal(first, other)
 
 
-def test_a_data_set_can_be_named_and_is_fitted_to_the_pictures() -> None:
+def test_a_data_set_can_be_named_and_is_fitted_to_the_images() -> None:
     images = open_auxiliary("digits", shape=(3, 12, 12))
-    pictures = read_auxiliary(images, shape=(3, 12, 12), count=30, generator=seeding.generator(0, "x"))
-    assert pictures.shape == (30, 3, 12, 12)
-    assert pictures.dtype == torch.uint8
-    assert int(pictures.max()) > 200
+    drawn_images = read_auxiliary(images, shape=(3, 12, 12), count=30, generator=seeding.generator(0, "x"))
+    assert drawn_images.shape == (30, 3, 12, 12)
+    assert drawn_images.dtype == torch.uint8
+    assert int(drawn_images.max()) > 200
 
 
 def test_impossible_sources_and_settings_are_refused_before_training() -> None:

@@ -90,7 +90,7 @@ def test_a_sample_alone_gets_the_most_probable_of_all_classes(name: str) -> None
         learner.learn(task)
     images = stream.dataset.test.load()[0]
     scores = learner.class_scores(images)
-    expected = torch.tensor(learner.table.classes)[scores.argmax(1)]
+    expected = torch.tensor(learner.task_map.classes)[scores.argmax(1)]
     assert torch.equal(learner.predict(images, torch.arange(len(images))).classes, expected)
 
 

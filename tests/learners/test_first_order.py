@@ -18,8 +18,8 @@ from itaml.learners.methods.fomaml import FOMAML
 from itaml.learners.methods.replay import Replay
 from itaml.learners.methods.reptile import Reptile
 from itaml.learners.settings import MemorySettings
-from itaml.meta.first_order import path_gradients, total
-from itaml.meta.inner import MicroBatch
+from itaml.meta.inner_loop import MicroBatch
+from itaml.meta.meta_gradients import path_gradients, total
 from itaml.params import Weights
 from support import draw_batch, gap, make_itaml, small_classifier, synthetic_stream
 
@@ -35,7 +35,7 @@ def learner_of(kind: Any, **settings: Any) -> Any:
 
 def batch_of(counts: tuple[int, ...] = COUNTS) -> Batch:
     images, targets = draw_batch(counts, SIZES)
-    return Batch(images, targets, small_classifier(SIZES).table.task_of_column[targets])
+    return Batch(images, targets, small_classifier(SIZES).task_map.task_of_column[targets])
 
 
 def stepped(learner: GradientLearner, batch: Batch, *, lr: float = 0.2) -> Weights:
@@ -50,14 +50,14 @@ def test_reptile_on_quadratics_is_its_closed_form(steps: int) -> None:
     alpha, lr = 0.1, 0.04
     tasks = [(1.0, 2.0), (3.0, -1.0)]  # (a, c)
     base = {"x": torch.tensor([0.5], dtype=torch.float64)}
-    slopes = []
+    gradients = []
     for a, c in tasks:
 
         def gradient(weights: Weights, number: int, a: float = a, c: float = c) -> Weights:
             return {"x": a * (weights["x"] - c)}
 
-        slopes.append(total(path_gradients(base, range(steps), gradient=gradient, lr=alpha)))
-    moved = base["x"] - lr * total(slopes, [0.5, 0.5])["x"]
+        gradients.append(total(path_gradients(base, range(steps), gradient=gradient, lr=alpha)))
+    moved = base["x"] - lr * total(gradients, [0.5, 0.5])["x"]
     ends = [c + (1 - alpha * a) ** steps * (0.5 - c) for a, c in tasks]
     assert moved.item() == pytest.approx(0.5 + lr / alpha * (sum(ends) / 2 - 0.5), rel=1e-12)
 
@@ -98,7 +98,7 @@ def test_fomaml_is_autograd_without_second_derivatives_on_two_parameters() -> No
     support, query = torch.tensor([0, 1]), torch.tensor([2, 3])
     base = {"a": torch.tensor(0.8).double().requires_grad_(), "b": torch.tensor(-0.1).double().requires_grad_()}
     inner = torch.autograd.grad(loss(base, support), list(base.values()))
-    adapted = {name: value - 0.25 * slope for (name, value), slope in zip(base.items(), inner, strict=True)}
+    adapted = {name: value - 0.25 * gradient for (name, value), gradient in zip(base.items(), inner, strict=True)}
     expected = torch.autograd.grad(loss(adapted, query), list(base.values()))
     plain = {name: value.detach() for name, value in base.items()}
     found = path_gradients(plain, [support, query], gradient=gradient, lr=0.25)[-1]
@@ -111,13 +111,15 @@ def test_fomaml_steps_along_the_gradient_of_the_part_held_back() -> None:
     base = params.snapshot(learner.model)
     expected = params.copy(base)
     for task in range(len(SIZES)):
-        first, held = (batch.tasks == task).nonzero().flatten().tensor_split(2)
+        first, validation_images = (batch.tasks == task).nonzero().flatten().tensor_split(2)
         twin = small_classifier(SIZES)
         optimizer = torch.optim.SGD(twin.parameters(), lr=0.3)
         torch.nn.functional.cross_entropy(twin(batch.images[first]), batch.targets[first]).backward()
         optimizer.step()
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(twin(batch.images[held]), batch.targets[held]).backward()
+        torch.nn.functional.cross_entropy(
+            twin(batch.images[validation_images]), batch.targets[validation_images]
+        ).backward()
         for name, parameter in twin.named_parameters():
             assert parameter.grad is not None
             expected[name] = expected[name] - 0.2 / 3 * parameter.grad

@@ -17,8 +17,8 @@ from itaml.data.stream import TaskStream
 from itaml.learners.batch import Batch
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.gem import GEM, GEMSettings, project
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from support import SHAPE
 
 
@@ -34,7 +34,7 @@ def test_projection_is_scipys_optimum(memories: int, seed: int) -> None:
     gradient, rows = draw(memories, 6, seed)
     g, big_g = gradient.numpy(), rows.numpy()
     programme: Any = minimize  # its stubs know no constraints made of functions
-    answer = programme(
+    prediction = programme(
         lambda z: 0.5 * np.square(z - g).sum(),
         g,
         jac=lambda z: z - g,
@@ -42,7 +42,7 @@ def test_projection_is_scipys_optimum(memories: int, seed: int) -> None:
         constraints={"type": "ineq", "fun": lambda z: big_g @ z, "jac": lambda z: big_g},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    np.testing.assert_allclose(project(gradient, rows).numpy(), answer.x, atol=1e-6)
+    np.testing.assert_allclose(project(gradient, rows).numpy(), prediction.x, atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])

@@ -16,8 +16,8 @@ from itaml.errors import DataError
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.dgr import DGR, DGRSettings
 from itaml.learners.methods.rtf import RtF, RtFSettings
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from itaml.models.vae import VAE, brightness, kl_to_standard_normal
 from support import SHAPE
 
@@ -46,15 +46,15 @@ def test_the_loss_is_minus_the_evidence_lower_bound_a_pixel() -> None:
     torch.manual_seed(1)
     features = vae.encoder(images.float() / 255)
     posterior = Normal(vae.feedback.mean(features), (0.5 * vae.feedback.log_variance(features)).exp())
-    picture = Bernoulli(logits=vae.feedback.decoder(posterior.rsample()), validate_args=False)
-    evidence = picture.log_prob((images.float() / 255).flatten(1)).sum(1) - kl_divergence(
+    image = Bernoulli(logits=vae.feedback.decoder(posterior.rsample()), validate_args=False)
+    evidence = image.log_prob((images.float() / 255).flatten(1)).sum(1) - kl_divergence(
         posterior, Normal(0.0, 1.0)
     ).sum(1)
     torch.testing.assert_close(found, -evidence / 16, rtol=1e-5, atol=1e-6)
 
 
 def test_an_autoencoder_learns_to_draw() -> None:
-    """Pictures that are white on one half: after training, samples are white there and black on the other half."""
+    """Images that are white on one half: after training, samples are white there and black on the other half."""
     torch.manual_seed(0)
     images = torch.zeros(32, *SHAPE)
     images[:, :, :2] = 1
@@ -106,19 +106,19 @@ def test_eq_1_worked_by_hand(kind: Any, tiny_stream: TaskStream) -> None:
     assert found == pytest.approx(new / 3 + 2 * replayed / 3, rel=1e-5)
 
 
-def test_hard_and_soft_labels_of_replayed_pictures(tiny_stream: TaskStream) -> None:
+def test_hard_and_soft_labels_of_replayed_images(tiny_stream: TaskStream) -> None:
     """The former solver says 3/4 and 1/4 at T = 2; the solver says 1/2, 1/4, 1/8, 1/8 at T = 1."""
-    answers = [math.log(4), math.log(2), 0.0, 0.0]
+    predictions = [math.log(4), math.log(2), 0.0, 0.0]
     losses = {}
     for labels in ("hard", "soft"):
         learner = learner_of(DGR, labels=labels)
         learner.begin_task(tiny_stream[0])
         constant_logits(learner, [2 * math.log(3), 0.0])
         learner.begin_task(tiny_stream[1])
-        constant_logits(learner, answers)
+        constant_logits(learner, predictions)
         learner.method.replayer.generator.losses = lambda images: torch.zeros(len(images))
         losses[labels] = learner.method._replay_loss(learner.method.replayer.former.sample(5)).item()
-    softened = F.log_softmax(torch.tensor(answers) / 2, dim=0)
+    softened = F.log_softmax(torch.tensor(predictions) / 2, dim=0)
     assert losses["hard"] == pytest.approx(math.log(2), rel=1e-6)
     by_hand = -4 * float(0.75 * softened[0] + 0.25 * softened[1])  # 4 is T squared
     assert losses["soft"] == pytest.approx(by_hand, rel=1e-6)
@@ -140,8 +140,8 @@ def test_the_backbone_of_rtf_learns_to_reconstruct(tiny_stream: TaskStream) -> N
     learner.begin_task(tiny_stream[0])
     batch = learner.context.make_batch(*tiny_stream[0].train.load())
     generative = learner.method._both(batch.images)[1]
-    slopes = torch.autograd.grad(generative, list(learner.model.backbone.parameters()))
-    assert all(float(slope.abs().max()) > 0 for slope in slopes)
+    gradients = torch.autograd.grad(generative, list(learner.model.backbone.parameters()))
+    assert all(float(gradient.abs().max()) > 0 for gradient in gradients)
 
 
 @pytest.mark.parametrize("kind", [DGR, RtF])

@@ -22,8 +22,8 @@ from itaml.learners.methods.mas import MAS, MASSettings, sensitivity
 from itaml.learners.methods.online_ewc import OnlineEWC, OnlineEWCSettings
 from itaml.learners.methods.rwalk import RWalk, RWalkSettings, unit
 from itaml.learners.methods.si import SI, SISettings, path_importance
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from support import SHAPE, small_classifier
 
 CPU = Compute(device="cpu", precision="fp32")
@@ -59,8 +59,8 @@ def test_exact_fisher_of_a_softmax_model_is_its_closed_form() -> None:
 def test_exact_fisher_of_two_classes_is_that_of_logistic_regression() -> None:
     model, images = linear(2), samples(25)
     found = fisher(model, images, torch.zeros(25, dtype=torch.int64), labels="exact")
-    chance = torch.sigmoid(model(images)[:, 1] - model(images)[:, 0]).detach()
-    expected = (chance * (1 - chance))[:, None] * images.flatten(1).square()
+    probability = torch.sigmoid(model(images)[:, 1] - model(images)[:, 0]).detach()
+    expected = (probability * (1 - probability))[:, None] * images.flatten(1).square()
     torch.testing.assert_close(found["head.weight"][1], expected.mean(0))
 
 
@@ -189,7 +189,7 @@ def test_ewc_keeps_an_anchor_a_task_and_online_ewc_one(tiny_stream: TaskStream) 
     assert len(one.method.anchors) == 1
     assert before is not None
     batch = one.context.make_batch(*tiny_stream[1].train.load())
-    fresh = fisher(one.model, batch.images, batch.targets, labels="exact")  # 20 pictures: all are used
+    fresh = fisher(one.model, batch.images, batch.targets, labels="exact")  # 20 images: all are used
     expected = {name: 0.5 * grown(before, one.model)[name] + fresh[name] for name in fresh}
     for name, value in one.method.anchors.anchors[0].importance.items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-8)

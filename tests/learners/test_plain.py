@@ -16,8 +16,8 @@ from itaml.learners.methods.fixedrep import FixedRep
 from itaml.learners.methods.joint import Joint
 from itaml.learners.methods.replay import Replay
 from itaml.learners.settings import MemorySettings, NoMemorySettings
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from support import SHAPE, same_bits
 
 
@@ -40,7 +40,7 @@ def test_the_first_task_may_have_epochs_of_its_own(tiny_stream: TaskStream) -> N
     """And the learning rate falls to the end of each task's own epochs."""
     done: list[EpochDone] = []
     learner = learner_of(Finetune, NoMemorySettings(epochs=2, first_epochs=4, schedule="cosine", lr=0.1))
-    learner.listen = lambda event: done.append(event) if isinstance(event, EpochDone) else None
+    learner.callback = lambda event: done.append(event) if isinstance(event, EpochDone) else None
     for task in tiny_stream[:2]:
         learner.learn(task)
     assert [(event.task, event.epoch, event.epochs) for event in done] == [
@@ -56,8 +56,8 @@ def test_joint_trains_on_everything_seen(tiny_stream: TaskStream) -> None:
         joint.learn(task)
     seen = joint._with_exemplars(tiny_stream[2].train)
     assert torch.bincount(seen.labels).tolist() == [10] * 6
-    pictures = {picture.numpy().tobytes() for picture in seen.load()[0]}
-    assert pictures == {picture.numpy().tobytes() for picture in tiny_stream.dataset.train.load()[0]}
+    images = {image.numpy().tobytes() for image in seen.load()[0]}
+    assert images == {image.numpy().tobytes() for image in tiny_stream.dataset.train.load()[0]}
 
 
 def test_fixedrep_leaves_features_and_old_rows_to_the_bit(tiny_stream: TaskStream) -> None:
@@ -98,11 +98,11 @@ def test_balanced_replay_shows_old_tasks_as_often(tiny_stream: TaskStream) -> No
     learner.begin_task(tiny_stream[1])
     images = learner._with_exemplars(tiny_stream[1].train)
     order = learner.trainer._order(images, torch.Generator().manual_seed(0))
-    assert torch.bincount(learner.table.task_of(images.labels[order])).tolist() == [13, 13]
+    assert torch.bincount(learner.task_map.task_of(images.labels[order])).tolist() == [13, 13]
 
 
-def test_learners_without_memory_keep_no_pictures(tiny_stream: TaskStream) -> None:
+def test_learners_without_memory_keep_no_images(tiny_stream: TaskStream) -> None:
     learner = learner_of(Finetune, NoMemorySettings(epochs=1, memory=50))
     learner.learn(tiny_stream[0])
     assert len(learner.memory) == 0
-    assert learner.state_dict()["memory"]["pictures"] == {}
+    assert learner.state_dict()["memory"]["images"] == {}

@@ -15,8 +15,8 @@ from itaml.errors import SettingsError
 from itaml.learners import LEARNERS
 from itaml.learners.learner import GradientLearner
 from itaml.learners.method import Method
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
 from support import SHAPE
 
 CPU = Compute(device="cpu", precision="fp32")
@@ -62,7 +62,7 @@ def test_distillation_changes_what_a_method_learns(name: str, tiny_stream: TaskS
 @pytest.mark.parametrize("name", [name for name in COMPOSED if name not in ("icarl", "joint")])
 def test_class_balancing_changes_what_a_method_learns(name: str, tiny_stream: TaskStream) -> None:
     """From the second task on a class without images has the logarithm of 1 added; iCaRL's loss has no softmax."""
-    balanced = learned(name, tiny_stream, balance="logits", loss="ce", negatives="seen")
+    balanced = learned(name, tiny_stream, class_balancing="logits", loss="ce", negatives="seen")
     assert differ(learned(name, tiny_stream, loss="ce", negatives="seen"), balanced)
 
 
@@ -72,8 +72,8 @@ def test_fixed_features_refuse_a_distillation_that_would_change_nothing() -> Non
 
 
 def test_class_balancing_needs_a_softmax_over_all_classes() -> None:
-    with pytest.raises(SettingsError, match="balance=logits needs loss=ce and negatives=seen"):
-        learner_of("icarl", balance="logits")
+    with pytest.raises(SettingsError, match="class_balancing=logits needs loss=ce and negatives=seen"):
+        learner_of("icarl", class_balancing="logits")
 
 
 class _Sides(nn.Module):
@@ -93,13 +93,17 @@ class _Sides(nn.Module):
 @pytest.mark.parametrize("name", ["finetune", "lwf", "ewc", "bic", "icarl", "gem", "joint"])
 def test_progressive_resizing_is_for_every_method(name: str, tiny_stream: TaskStream) -> None:
     backbone = _Sides()
-    learner = learner_of(name, backbone=backbone, epochs=2, grow_from=0.5, grow_until=0.5, batch_size=100)
+    learner = learner_of(
+        name, backbone=backbone, epochs=2, progressive_resize_from=0.5, progressive_resize_until=0.5, batch_size=100
+    )
     learner.learn(tiny_stream[0])
     assert set(backbone.sides) == {4}, "sides are multiples of four, and these images have four pixels"
 
 
 @pytest.mark.parametrize("name", sorted(OWN_LOSS))
-@pytest.mark.parametrize("settings", [{"distill": 1.0}, {"balance": "logits"}, {"grow_from": 0.5}])
+@pytest.mark.parametrize(
+    "settings", [{"distill": 1.0}, {"class_balancing": "logits"}, {"progressive_resize_from": 0.5}]
+)
 def test_methods_with_a_loss_of_their_own_refuse_the_recipe(name: str, settings: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="computes its own loss"):
         learner_of(name, **settings)
@@ -140,7 +144,7 @@ def test_a_restored_learner_goes_on_with_its_moving_average(tiny_stream: TaskStr
             states.append(first.state_dict())
             raise KeyboardInterrupt
 
-    first.listen = stop
+    first.callback = stop
     with pytest.raises(KeyboardInterrupt):
         first.learn(tiny_stream[0])
     second = learner_of("replay", ema=0.9, epochs=3)

@@ -13,9 +13,9 @@ from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.rpsnet import RPSNet, RPSNetSettings
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier
-from itaml.models.mlp import mlp
-from itaml.models.paths import PathNetwork
+from itaml.models.path_network import PathNetwork
 from support import SHAPE, synthetic_stream
 
 
@@ -70,7 +70,7 @@ def test_the_number_of_trained_weights_is_that_of_the_new_modules_and_the_head(t
         used = learner.method.paths.used.clone()
         learner.begin_task(task)
         new = (learner.method.paths.used & ~used).sum(1)
-        head = len(learner.table.classes) * (5 + 1)
+        head = len(learner.task_map.classes) * (5 + 1)
         assert sum(p.numel() for p in learner.method.param_groups()) == int((new * sizes).sum()) + head
         assert sum(p.requires_grad for p in learner.method.paths.parameters()) == 2 * int(new.sum())
     total = sum(p.numel() for p in learner.method.paths.parameters())

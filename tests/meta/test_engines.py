@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from itaml import params
-from itaml.meta.loss import Loss, Negatives
+from itaml.losses import Loss, Negatives
 from itaml.params import Weights
 from support import draw_batch, gap, make_itaml, same_bits, small_classifier
 

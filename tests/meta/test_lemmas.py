@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from itaml import params
-from itaml.meta.inner import InnerLoop, MicroBatch, micro_batches
-from itaml.meta.outer import meta_step
+from itaml.meta.algorithm1 import meta_step
+from itaml.meta.inner_loop import InnerLoop, MicroBatch, micro_batches
 from itaml.models.classifier import Classifier
 from itaml.params import Weights
 from support import draw_batch, gap, small_classifier
@@ -22,7 +22,7 @@ LR = 0.3
 def gradient(model: Classifier, weights: Weights, batch: MicroBatch) -> Weights:
     """Return d/dw of the BCE over the task's own columns, averaged over samples and columns."""
     leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
-    columns = model.table.columns(batch.task)
+    columns = model.task_map.columns(batch.task)
     logits = functional_call(model, leaves, (batch.images,))[:, columns]
     truth = F.one_hot(batch.targets - columns.start, logits.shape[1]).to(logits)
     loss = F.binary_cross_entropy_with_logits(logits, truth)
@@ -38,7 +38,7 @@ def inner_loop(model: Classifier, *, steps: int) -> InnerLoop:
 def setting() -> tuple[Classifier, Weights, list[MicroBatch]]:
     model = small_classifier(SIZES)
     images, targets = draw_batch((6, 2, 1), SIZES)
-    return model, params.snapshot(model), micro_batches(images, targets, model.table)
+    return model, params.snapshot(model), micro_batches(images, targets, model.task_map)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
@@ -48,17 +48,17 @@ def test_lemma_1_the_meta_gradient_is_the_sum_of_the_gradients_of_the_inner_step
     adapted = inner_loop(model, steps=steps)(base, batches[task])
     weights, total = base, {name: torch.zeros_like(value) for name, value in base.items()}
     for _ in range(steps):
-        slope = gradient(model, weights, batches[task])
-        total = {name: total[name] + slope[name] for name in total}
-        weights = {name: weights[name] - LR * slope[name] for name in weights}
+        step_gradient = gradient(model, weights, batches[task])
+        total = {name: total[name] + step_gradient[name] for name in total}
+        weights = {name: weights[name] - LR * step_gradient[name] for name in weights}
     found = {name: value / LR for name, value in params.subtract(base, adapted).items()}
     assert gap(found, total) < 1e-13
     assert max(float(value.abs().max()) for value in total.values()) > 0.05
 
 
 def mean_gradient(model: Classifier, base: Weights, batches: list[MicroBatch]) -> Weights:
-    slopes = [gradient(model, base, batch) for batch in batches]
-    return {name: torch.stack([slope[name] for slope in slopes]).mean(0) for name in base}
+    gradients = [gradient(model, base, batch) for batch in batches]
+    return {name: torch.stack([step_gradient[name] for step_gradient in gradients]).mean(0) for name in base}
 
 
 def test_lemma_2_one_inner_step_moves_by_eta_times_the_mean_of_the_task_gradients() -> None:
@@ -73,9 +73,11 @@ def test_lemma_2_is_not_the_joint_gradient() -> None:
     model, base, batches = setting()
     count = sum(len(batch.targets) for batch in batches)
     shares = [len(batch.targets) / count for batch in batches]  # the joint gradient weighs tasks by their samples
-    slopes = [gradient(model, base, batch) for batch in batches]
+    gradients = [gradient(model, base, batch) for batch in batches]
     joint: dict[str, Tensor] = {
-        name: torch.stack([share * slope[name] for share, slope in zip(shares, slopes, strict=True)]).sum(0)
+        name: torch.stack(
+            [share * step_gradient[name] for share, step_gradient in zip(shares, gradients, strict=True)]
+        ).sum(0)
         for name in base
     }
     assert gap(mean_gradient(model, base, batches), joint) > 0.01

@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from experiment_support import numbers, short
 from handmade import handmade
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task
 from itaml.errors import InterruptedRunError
 from itaml.events import EpochDone, Event
+from itaml.experiment.result import Result
+from itaml.experiment.runner import run_experiment
 from itaml.metrics.calibration import calibration_error, expected_calibration_error
 from itaml.metrics.evaluate import evaluate
-from itaml.metrics.registry import metrics
+from itaml.metrics.metric_registry import metrics
 from itaml.metrics.samples import Samples
 from itaml.metrics.transfer import SHOTS, nearest_mean_accuracy
-from itaml.run.experiment import run_experiment
-from itaml.run.result import Result
-from run_support import numbers, short
 from support import fresh_itaml, synthetic_stream
 
 
@@ -52,7 +52,7 @@ def test_confidence_is_the_probability_that_predict_gives_to_its_class(
         learner.learn(task)
     kept: list[Samples] = []
     monkeypatch.setattr("itaml.metrics.evaluate._measures", kept.append)
-    evaluate(learner, STREAM, seen=3, ps=(1, 4), seed=0)
+    evaluate(learner, STREAM, seen=3, continuum_sizes=(1, 4), seed=0)
     images, labels = (torch.cat(part) for part in zip(*(STREAM.test(task).load() for task in range(3)), strict=True))
     prediction = learner.predict(images, torch.arange(len(images)))
     assert prediction.tasks is not None
@@ -138,5 +138,5 @@ def test_gains_are_measured_before_the_task_and_survive_an_interruption(tmp_path
 
     folder = tmp_path / "cut"  # stopped in the middle of the second task, after its measurement
     with pytest.raises(InterruptedRunError):
-        run_experiment(config, folder, listeners=[note], stop=lambda: steps[-1:] == [6])
+        run_experiment(config, folder, callbacks=[note], stop=lambda: steps[-1:] == [6])
     assert numbers(run_experiment(config, folder, resume=True)) == numbers(whole)

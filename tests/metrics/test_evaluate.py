@@ -59,13 +59,13 @@ class OnlyPredicts:
 def test_one_pass_equals_predicting_every_continuum(task_score: str, scope: str) -> None:
     learner = trained(task_score=task_score, adapt_scope=scope)
     assert isinstance(learner, Scoring)
-    ps = (1, 4, 20)
-    fast = evaluate(learner, STREAM, seen=3, ps=ps, seed=5)
+    continuum_sizes = (1, 4, 20)
+    fast = evaluate(learner, STREAM, seen=3, continuum_sizes=continuum_sizes, seed=5)
     labels_of = [STREAM.test(task).load() for task in range(3)]
     images = torch.cat([part[0] for part in labels_of])
     labels = torch.cat([part[1] for part in labels_of])
     tasks = torch.tensor([next(t for t in range(3) if int(c) in STREAM.splits[t]) for c in labels])
-    for p in ps:
+    for p in continuum_sizes:
         continua = continuum_ids(tasks, p, generator=seeding.generator(5, "continua", p))
         class_hits, task_hits = torch.zeros(len(labels)), torch.zeros(len(labels))
         for number in range(int(continua.max()) + 1):
@@ -89,7 +89,9 @@ def test_one_pass_equals_predicting_every_continuum(task_score: str, scope: str)
 
 def test_learners_that_only_predict_get_the_same_numbers() -> None:
     learner = trained()
-    fast, slow = (evaluate(one, STREAM, seen=3, ps=(1, 4), seed=5) for one in (learner, OnlyPredicts(learner)))
+    fast, slow = (
+        evaluate(one, STREAM, seen=3, continuum_sizes=(1, 4), seed=5) for one in (learner, OnlyPredicts(learner))
+    )
     for p in (1, 4):
         assert slow.at[p].classes == pytest.approx(fast.at[p].classes)
         assert slow.at[p].tasks == pytest.approx(fast.at[p].tasks)
@@ -98,20 +100,20 @@ def test_learners_that_only_predict_get_the_same_numbers() -> None:
     assert slow.task_aware is None
     assert slow.no_update is None
     assert slow.task_confusion is None
-    silent = evaluate(OnlyPredicts(learner, names_tasks=False), STREAM, seen=3, ps=(4,), seed=5)
+    silent = evaluate(OnlyPredicts(learner, names_tasks=False), STREAM, seen=3, continuum_sizes=(4,), seed=5)
     assert silent.at[4].tasks is None
     assert silent.at[4].classes == fast.at[4].classes
 
 
 def test_task_aware_and_no_update_by_their_definitions() -> None:
     learner = trained()
-    found = evaluate(learner, STREAM, seen=3, ps=(1,), seed=0)
+    found = evaluate(learner, STREAM, seen=3, continuum_sizes=(1,), seed=0)
     aware, plain = [], []
     for task in range(3):
         images, labels = STREAM.test(task).load()
         scores = learner.class_scores(images)
-        plain.append(learner.table.class_tensor[scores.argmax(1)] == labels)
-        own = learner.table.class_tensor[learner.table.columns(task)]
+        plain.append(learner.task_map.class_tensor[scores.argmax(1)] == labels)
+        own = learner.task_map.class_tensor[learner.task_map.columns(task)]
         aware.append(own[learner.adapted_scores(images, scores, task).argmax(1)] == labels)
     assert found.task_aware == pytest.approx(torch.cat(aware).double().mean().item())
     assert found.no_update == pytest.approx(torch.cat(plain).double().mean().item())
@@ -122,7 +124,7 @@ def test_task_aware_and_no_update_by_their_definitions() -> None:
 def test_only_the_tasks_seen_are_evaluated() -> None:
     learner = fresh_itaml(epochs=1)
     learner.learn(STREAM[0])
-    found = evaluate(learner, STREAM, seen=1, ps=(1, 20), seed=0)
+    found = evaluate(learner, STREAM, seen=1, continuum_sizes=(1, 20), seed=0)
     assert found.at[1].by_task == [found.at[1].classes]
     assert found.at[20].tasks == 1.0
     assert set(found.by_class) == {0, 1}
@@ -146,7 +148,7 @@ def test_every_sample_is_in_exactly_one_continuum_of_its_task_the_last_one_short
 
 def test_evaluation_shows_the_learner_every_sample_once() -> None:
     probe = OnlyPredicts(trained())
-    evaluate(probe, STREAM, seen=3, ps=(5,), seed=0)
+    evaluate(probe, STREAM, seen=3, continuum_sizes=(5,), seed=0)
     assert Counter(probe.sizes) == Counter([5] * 4 + [2] + [5] * 6 + [3] + [5] * 4 + [2])
 
 
@@ -164,6 +166,6 @@ def test_a_continuum_of_none_is_refused(p: int) -> None:
 
 def test_a_stream_is_not_changed_by_evaluation() -> None:
     before = STREAM.dataset.test.load()[0].clone()
-    evaluate(trained(), STREAM, seen=3, ps=(3,), seed=0)
+    evaluate(trained(), STREAM, seen=3, continuum_sizes=(3,), seed=0)
     assert torch.equal(STREAM.dataset.test.load()[0], before)
     assert isinstance(STREAM[:2], TaskStream)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from itaml import seeding
 from itaml.data.images import ImageSet, Shape
 from itaml.errors import DataError, UnknownNameError
+from itaml.models.backbones.mlp import mlp, mlp_400
+from itaml.models.backbones.resnet import resnet18, resnet18_small, resnet18_third
 from itaml.models.classifier import Classifier, Normalize, build_classifier
-from itaml.models.mlp import mlp, mlp_400
-from itaml.models.resnet import resnet18, resnet18_small, resnet18_third
 from support import SHAPE, same_bits
 
 
@@ -21,7 +21,7 @@ def parameters(module: nn.Module) -> int:
 
 def grow(model: Classifier, *tasks: tuple[int, ...]) -> None:
     for task in tasks:
-        model.head.grow(task, generator=seeding.generator(0, len(model.table)))
+        model.head.grow(task, generator=seeding.generator(0, len(model.task_map)))
 
 
 def test_growing_keeps_the_rows_that_are_there_to_the_bit() -> None:
@@ -35,7 +35,7 @@ def test_growing_keeps_the_rows_that_are_there_to_the_bit() -> None:
     assert model.head.weight.shape == (6, 5)
     assert model.head.bias[3:].tolist() == [0, 0, 0]
     assert bool((model.head.weight[3:].abs() <= 5**-0.5).all())
-    assert model.table.tasks == ((4, 2), (7,), (0, 1, 3))
+    assert model.task_map.tasks == ((4, 2), (7,), (0, 1, 3))
     assert model(torch.zeros(2, *SHAPE)).shape == (2, 6)
 
 
@@ -91,7 +91,7 @@ def test_pixels_and_floats_are_normalised_by_hand() -> None:
 def test_normalisation_is_measured_on_evenly_spread_images() -> None:
     images = torch.arange(0, 200, dtype=torch.uint8).reshape(200, 1, 1, 1).expand(200, 1, 4, 4)
     model = Classifier(mlp(SHAPE, hidden=(2,)), shape=SHAPE)
-    model.fit_normalization(ImageSet.from_arrays(images, [0] * 200), most=3)  # positions 0, 99.5 -> 100, 199
+    model.fit_normalization(ImageSet.from_arrays(images, [0] * 200), limit=3)  # positions 0, 99.5 -> 100, 199
     assert model.normalize.mean.item() == pytest.approx((0 + 100 + 199) / 3 / 255, abs=1e-6)
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from itaml import params
-from itaml.meta.inner import InnerLoop, micro_batches
+from itaml.meta.inner_loop import InnerLoop, micro_batches
 from itaml.optimizers import make_optimizer
 from support import draw_batch, gap, make_itaml, small_classifier
 
@@ -53,8 +53,8 @@ def test_one_task_is_plain_training_with_that_optimiser(name: str) -> None:
     weights = params.snapshot(model)
     for seed in range(5):
         images, targets = draw_batch((6,), (3,), seed=seed)
-        weights = inner(weights, micro_batches(images, targets, model.table)[0])
-        inner.settle()
+        weights = inner(weights, micro_batches(images, targets, model.task_map)[0])
+        inner.finish_iteration()
         for _ in range(2):
             optimizer.zero_grad()
             F.cross_entropy(twin(images), targets).backward()

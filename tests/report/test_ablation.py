@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from handmade import finish
+from itaml.experiment.reevaluate import Reevaluator
+from itaml.experiment.runner import run_experiment
+from itaml.experiment.sweep.ablate import Plan, plan
+from itaml.experiment.sweep.ablation_numbers import measure
 from itaml.inference.bound import task_accuracy
-from itaml.report.ablation import Ablation, stat
 from itaml.report.ablation_files import write
 from itaml.report.ablation_plot import plot, plot_of_file
-from itaml.report.collection import collect
+from itaml.report.ablation_table import Ablation, stat
+from itaml.report.figure_names import collect
 from itaml.report.svg import to_svg
 from itaml.report.table import cell
-from itaml.run.ablate import Plan, plan
-from itaml.run.ablation import measure
-from itaml.run.experiment import run_experiment
-from itaml.run.remeasure import Remeasure
 from plotted import line_points
 
 
@@ -32,7 +32,7 @@ def _plan(runs: Path, over: str, *values: str, benchmark: str = "digits", **rest
 
 
 def _measured(made: Plan, folder: Path) -> Ablation:
-    return Ablation(measure(made, keep=folder / "evaluations", remeasure=Remeasure()))
+    return Ablation(measure(made, keep=folder / "evaluations", reevaluate=Reevaluator()))
 
 
 def _beta(tmp_path: Path) -> Ablation:
@@ -120,7 +120,7 @@ def test_everything_is_written_and_is_not_taken_for_a_run(tmp_path: Path) -> Non
     assert ET.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     assert path.read_text(encoding="utf-8") == to_svg(plot_of_file(folder / "ablation.json")) + "\n"
     value = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
-    assert (value["format"], value["knob"], value["trained"]) == (1, "beta", "for every value")
+    assert (value["format"], value["parameter"], value["trained"]) == (1, "beta", "for every value")
     assert [row["value"] for row in value["values"]] == [0, 1]
     assert [numbers["class p=1"] for numbers in value["values"][1]["numbers"]] == [0.90, 0.92]
     assert value["values"][1]["mean"]["class p=1"] == pytest.approx(0.91)

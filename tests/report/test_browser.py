@@ -16,10 +16,10 @@ import pytest
 from PIL import Image
 
 from itaml.config import Compute
-from itaml.report.collection import collect
+from itaml.experiment.run_config import resolve
+from itaml.experiment.runner import run_experiment
+from itaml.report.figure_names import collect
 from itaml.report.page import page
-from itaml.run.config import resolve
-from itaml.run.experiment import run_experiment
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None

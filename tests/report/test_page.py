@@ -16,7 +16,7 @@ import torch
 
 from handmade import handmade, write_run
 from itaml.cli.main import main
-from itaml.report.collection import Collection, collect
+from itaml.report.figure_names import Collection, collect
 from itaml.report.page import page
 from itaml.storage import save_state
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from handmade import handmade
+from itaml.experiment.result import Result
 from itaml.report.ranking import finding, lower_bound, rank, remarks
 from itaml.report.summary import Group, group
-from itaml.run.result import Result
 
 
 def _groups(**accuracies: tuple[float, ...]) -> list[Group]:

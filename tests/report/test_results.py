@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import itaml
 from handmade import handmade, write_run
 from itaml.errors import DataError, MissingExtraError
-from itaml.report.collection import collect
+from itaml.report.figure_names import collect
 
 
 def test_numbers_are_attributes(tmp_path: Path) -> None:

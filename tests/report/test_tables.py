@@ -1,4 +1,4 @@
-"""The table of a comparison: means and deviations worked by hand, the best, published figures, formats."""
+"""The table of a comparison: means and standard deviations worked by hand, the best, published figures, formats."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from handmade import handmade
+from itaml.experiment.result import Result
 from itaml.report import published
 from itaml.report.formats import written
 from itaml.report.summary import Group, Stat, group, protocol_notes
 from itaml.report.table import Table, cell, make_table
-from itaml.run.result import Result
 
 
 def _result(**values: Any) -> Result:
@@ -32,7 +32,7 @@ def test_mean_and_deviation_are_those_of_the_sample() -> None:
     stat = Stat.of([0.80, 0.82, 0.84])
     assert stat is not None
     assert stat.mean == pytest.approx(0.82)
-    assert stat.deviation == pytest.approx(0.02)
+    assert stat.std == pytest.approx(0.02)
     assert Stat.of([0.5]) == Stat(0.5, None, 1)
     assert Stat.of([None, None]) is None
 
@@ -99,8 +99,8 @@ def test_csv_and_json_hold_the_numbers_unrounded() -> None:
     table = _table(itaml=(0.8, 0.85), replay=(0.7,))
     rows = list(csv.DictReader(io.StringIO(written(table, "csv"))))
     assert float(rows[0]["class p=1"]) == pytest.approx(0.825)
-    assert float(rows[0]["class p=1 deviation"]) == pytest.approx(0.05 / math.sqrt(2))
-    assert rows[1]["class p=1 deviation"] == ""
+    assert float(rows[0]["class p=1 standard deviation"]) == pytest.approx(0.05 / math.sqrt(2))
+    assert rows[1]["class p=1 standard deviation"] == ""
     value = json.loads(written(table, "json"))
     assert value["rows"][0]["numbers"]["class p=1"]["count"] == 2
     assert "class p=1" in value["rows"][0]["best"]
@@ -128,8 +128,8 @@ def test_runs_with_other_tasks_are_pointed_out() -> None:
 
 
 def test_the_command_that_repeats_a_run_names_what_its_preset_does_not_say(tmp_path: Path) -> None:
-    from itaml.report.text import command
-    from itaml.run.config import resolve
+    from itaml.experiment.run_config import resolve
+    from itaml.report.sentences import command
 
     config = resolve(
         "digits", method="itaml", seed=3, overrides={"lr": 0.0123, "seeds.order": 5}, split=(4, 6), p=(1, 7)

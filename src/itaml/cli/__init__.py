@@ -1,1 +1,1 @@
-"""The command line: one file a command; the only part of the package that prints."""
+"""The command line: one file per command; the only part of the package that prints."""

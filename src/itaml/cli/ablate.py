@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from itaml.cli.many import check_format, report_failures, run_jobs, show_table
+from itaml.cli.batch_runner import check_format, report_failures, run_batch, show_table
 from itaml.cli.options import (
     Compile,
     DataRoot,
@@ -23,21 +23,21 @@ from itaml.cli.options import (
     SeedList,
     Set,
     ThreadsEach,
+    parse_list,
     parse_seeds,
-    parse_words,
     set_threads,
 )
-from itaml.run.knobs import KNOBS
+from itaml.experiment.sweep.parameters import SWEEP_PARAMETERS
 
 if TYPE_CHECKING:
-    from itaml.report.ablation import Ablation
-    from itaml.run.ablate import Plan
+    from itaml.experiment.sweep.ablate import Plan
+    from itaml.report.ablation_table import Ablation
 
 
 def command(
     benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     *,
-    over: Annotated[str, typer.Option("--over", help=f"Sweep parameter: {', '.join(KNOBS)}.")],
+    over: Annotated[str, typer.Option("--over", help=f"Sweep parameter: {', '.join(SWEEP_PARAMETERS)}.")],
     values: Annotated[
         str | None,
         typer.Option(help="Its values, such as 0,0.5,1 (memory: also half, same, double); usual values by default."),
@@ -63,14 +63,14 @@ def command(
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print a table and draw a plot.
 
-    Sweep parameters that training does not read (p, task_score, mirror, adapt_steps) are compared on one trained
+    Sweep parameters that training does not read (p, task_score, flip_tta, adapt_steps) are compared on one trained
     learner per seed; for all others, every value is trained. Finished runs are kept and interrupted runs are resumed,
     so the command can be repeated at any time.
     """
     import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
     from itaml.config import Compute, build, parse_overrides
+    from itaml.experiment.sweep.ablate import check, plan
     from itaml.learners.compute import check_compute
-    from itaml.run.ablate import check, plan
 
     check_format(form, as_json=as_json)
     quiet = quiet or as_json
@@ -80,7 +80,7 @@ def command(
     wanted = plan(
         benchmark,
         over=over,
-        values=None if values is None else parse_words(values),
+        values=None if values is None else parse_list(values),
         method=method,
         preset=preset,
         seeds=parse_seeds(seeds),
@@ -91,8 +91,8 @@ def command(
     )
     wanted = check(wanted, data_root=data_root)
     if not quiet:
-        print("".join(f"left out: {words}\n" for words in wanted.left_out), end="", file=sys.stderr)
-    run_jobs(wanted.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
+        print("".join(f"left out: {reason}\n" for reason in wanted.left_out), end="", file=sys.stderr)
+    run_batch(wanted.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
     folder = out or wanted.jobs[0].folder.parent / f"ablate-{over}-{method}-{preset}"
     set_threads(threads, backbone=wanted.plain.settings.get("backbone"))
     ablation = _measure(wanted, folder, data_root=data_root, force=force, quiet=quiet)
@@ -109,16 +109,16 @@ def _check_folder(out: Path | None) -> None:
 
 
 def _measure(plan: Plan, folder: Path, *, data_root: Path | None, force: bool, quiet: bool) -> Ablation:
-    from itaml.report.ablation import Ablation
-    from itaml.run.ablation import measure
-    from itaml.run.remeasure import Remeasure
+    from itaml.experiment.reevaluate import Reevaluator
+    from itaml.experiment.sweep.ablation_numbers import measure
+    from itaml.report.ablation_table import Ablation
 
-    def tell(line: str) -> None:
+    def notify(line: str) -> None:
         if not quiet:
             print(line, file=sys.stderr, flush=True)
 
-    remeasure = Remeasure(data_root=data_root, force=force, tell=tell)
-    return Ablation(measure(plan, keep=folder / "evaluations", remeasure=remeasure))
+    reevaluate = Reevaluator(data_root=data_root, force=force, notify=notify)
+    return Ablation(measure(plan, keep=folder / "evaluations", reevaluate=reevaluate))
 
 
 def _show(ablation: Ablation, folder: Path, form: str, *, as_json: bool, quiet: bool) -> None:

@@ -28,11 +28,11 @@ def command(
 
     This is Algorithm 4 of the paper, which assumes that wrong predictions are spread evenly over the other classes.
     """
-    from itaml.cli.words import count
+    from itaml.cli.formatting import count
     from itaml.inference.bound import continuum_size, own_task_probability, task_accuracy
 
     sizes = _sizes(classes_per_task, tasks, split)
-    answer = {
+    result = {
         "accuracy": accuracy,
         "tasks": len(sizes),
         "classes": sum(sizes),
@@ -40,17 +40,17 @@ def command(
     }
     if samples is None:
         n = continuum_size(accuracy=accuracy, sizes=sizes, gamma=gamma)
-        answer |= {"gamma": gamma, "n": n}
+        result |= {"gamma": gamma, "n": n}
     else:
         n = samples
-        answer["n"] = n
-    answer["task_accuracy"] = task_accuracy(n, accuracy=accuracy, sizes=sizes)
+        result["n"] = n
+    result["task_accuracy"] = task_accuracy(n, accuracy=accuracy, sizes=sizes)
     if as_json:
-        print(json.dumps(answer))
+        print(json.dumps(result))
         return
-    probability = f"{answer['task_accuracy']:.4f}"
+    probability = f"{result['task_accuracy']:.4f}"
     print(f"{count(n, 'sample')} of one task: the task is predicted correctly with probability {probability}")
-    print(f"(with a single sample: {answer['own_task_probability']:.4f})")
+    print(f"(with a single sample: {result['own_task_probability']:.4f})")
 
 
 def _sizes(classes_per_task: int | None, tasks: int | None, split: str | None) -> list[int]:

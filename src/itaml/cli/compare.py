@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from itaml.cli.many import check_format, report_failures, run_jobs, show_table
+from itaml.cli.batch_runner import check_format, report_failures, run_batch, show_table
 from itaml.cli.options import (
     Compile,
     DataRoot,
@@ -24,13 +24,13 @@ from itaml.cli.options import (
     SeedList,
     Set,
     ThreadsEach,
+    parse_list,
     parse_seeds,
-    parse_words,
 )
 
 if TYPE_CHECKING:
-    from itaml.report.collection import Collection
-    from itaml.run.pool import Job
+    from itaml.experiment.sweep.executors.pool import Job
+    from itaml.report.figure_names import Collection
 
 FIGURE5 = ("itaml:best", "itaml:paper", "reptile", "fomaml", "joint")
 
@@ -67,15 +67,15 @@ def command(
     Finished runs are kept and interrupted runs are resumed, so the command can be repeated at any time.
     """
     from itaml.config import Compute, build, parse_overrides
-    from itaml.run.compare import plan
+    from itaml.experiment.sweep.compare import plan
 
     check_format(form, as_json=as_json)
     if figure5:
         import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
     wanted = plan(
         benchmark,
-        methods=parse_words(methods) if methods else _default_methods(figure5),
-        presets=parse_words(presets),
+        methods=parse_list(methods) if methods else _default_methods(figure5),
+        presets=parse_list(presets),
         seeds=parse_seeds(seeds),
         runs=runs,
         overrides=parse_overrides(overrides or []),
@@ -83,7 +83,7 @@ def command(
         compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
     quiet = quiet or as_json
-    run_jobs(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
+    run_batch(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
     collection = _print_results(wanted, form, as_json=as_json)
     if figure5 and collection.results:
         path = _draw_figure5(collection, wanted[0].folder.parent)
@@ -101,7 +101,7 @@ def _default_methods(figure5: bool) -> Sequence[str]:
 
 
 def _print_results(jobs: Sequence[Job], form: str, *, as_json: bool) -> Collection:
-    from itaml.report.collection import collect
+    from itaml.report.figure_names import collect
     from itaml.report.summary import group
     from itaml.report.table import make_table
 

@@ -26,17 +26,17 @@ def list_(data_root: DataRoot = None, as_json: Json = False) -> None:
         print(json.dumps({"root": str(root), "data_sets": sets}, indent=2))
         return
 
-    def words(state: DataStatus) -> str:
+    def describe(state: DataStatus) -> str:
         if state.present:
             return str(state.found[0].parent)
         advice = f"use `itaml data fetch {state.name}`" if state.fetchable else state.note
-        return f"missing {listed(state.missing, most=1)}; {advice}"
+        return f"missing {listed(state.missing, limit=1)}; {advice}"
 
+    from itaml.cli.formatting import listed
     from itaml.cli.tables import print_table
-    from itaml.cli.words import listed
 
     print(f"data root: {root}\n")
-    rows = [("yes" if s.present else "no", s.name, s.summary, words(s)) for s in states]
+    rows = [("yes" if s.present else "no", s.name, s.summary, describe(s)) for s in states]
     print_table(("present", "name", "data set", "where"), rows, align="llww")
 
 

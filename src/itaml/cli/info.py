@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from itaml.cli.formatting import count, listed, percent, printable, size
 from itaml.cli.options import Json
 from itaml.cli.tables import print_table
-from itaml.cli.words import count, listed, percent, printable, size
 
 
 def command(
@@ -21,11 +21,11 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Show a model's tasks, classes, images, accuracy history and size."""
-    from itaml.library.library import Library
+    from itaml.modelstore.image_classifier import ImageClassifier
 
-    library = Library.open(model, device="cpu", precision="fp32")
-    legend = {} if exemplars is None else library.draw_exemplars(exemplars)
-    info = library.info()
+    classifier = ImageClassifier.open(model, device="cpu", precision="fp32")
+    legend = {} if exemplars is None else classifier.draw_exemplars(exemplars)
+    info = classifier.info()
     if as_json:
         print(json.dumps(info))
         return

@@ -13,10 +13,10 @@ import typer
 from itaml.cli.options import Device, Json, Precision, Quiet, Set, Threads, set_threads
 
 if TYPE_CHECKING:
-    from itaml.events import Event, Listener
-    from itaml.library.gather import Gathered
-    from itaml.library.learning import LearnReport
-    from itaml.library.library import Library
+    from itaml.events import Callback, Event
+    from itaml.modelstore.image_classifier import ImageClassifier
+    from itaml.modelstore.labelled_inputs import LabelledInputs
+    from itaml.modelstore.learning import LearnReport
 
 FIXED = ("backbone", "image_size", "memory", "preset", "seed")  # options that hold for a model's life
 
@@ -57,93 +57,93 @@ def command(
     """
     set_threads(threads)
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # the report tells of images that were left out
-    from itaml.library.gather import gather_folders
+    from itaml.modelstore.labelled_inputs import inputs_from_folders
 
     given = {"backbone": backbone, "image_size": image_size, "memory": memory, "preset": preset, "seed": seed}
     wanted = {name: value for name, value in given.items() if value is not None}
-    gathered = gather_folders(data)  # before the model is made, so that a wrong folder leaves nothing behind
-    library = _open_or_new(model, wanted, overrides or [], {"device": device, "precision": precision})
-    report = _learn(library, gathered, epochs=epochs, quiet=quiet or as_json)
+    labelled = inputs_from_folders(data)  # before the model is made, so that a wrong folder leaves nothing behind
+    classifier = _open_or_new(model, wanted, overrides or [], {"device": device, "precision": precision})
+    report = _learn(classifier, labelled, epochs=epochs, quiet=quiet or as_json)
     if as_json:
         record = report.record.model_dump(mode="json")
-        about = {"model": str(model), "version": library.version, "changed": report.changed}
+        about = {"model": str(model), "version": classifier.version, "changed": report.changed}
         print(json.dumps({**about, **record, "notes": list(report.notes)}))
     elif not quiet:
-        _print_report(library, report)
+        _print_report(classifier, report)
 
 
-def _open_or_new(path: Path, wanted: dict[str, Any], overrides: list[str], compute: dict[str, Any]) -> Library:
+def _open_or_new(path: Path, wanted: dict[str, Any], overrides: list[str], compute: dict[str, Any]) -> ImageClassifier:
     """Open a model; one that does not exist, or has learned nothing, is written by its first learn."""
     from itaml.config import parse_overrides
     from itaml.errors import UsageError
-    from itaml.library.folder import ModelFolder
-    from itaml.library.library import Library
+    from itaml.modelstore.image_classifier import ImageClassifier
+    from itaml.modelstore.model_folder import ModelFolder
 
     settings = parse_overrides(overrides)
     if ModelFolder(path).exists():
-        library = Library.open(path, **compute)
-        if library.classes:
+        classifier = ImageClassifier.open(path, **compute)
+        if classifier.classes:
             fixed = [f"--{name.replace('_', '-')}" for name in FIXED if name in wanted] + ["--set"] * bool(settings)
             if fixed:
                 raise UsageError(
                     f"{path} was made with its own settings, which cannot change: leave out {', '.join(fixed)}"
                 )
-            return library
-    return Library.unsaved(path, **compute, **wanted, settings=settings)
+            return classifier
+    return ImageClassifier.unsaved(path, **compute, **wanted, settings=settings)
 
 
-def _learn(library: Library, gathered: Gathered, *, epochs: int | None, quiet: bool) -> LearnReport:
+def _learn(classifier: ImageClassifier, labelled: LabelledInputs, *, epochs: int | None, quiet: bool) -> LearnReport:
     from itaml.cli.progress import LearningProgress
     from itaml.errors import InterruptedRunError
     from itaml.events import ignore
 
-    before = library.version
+    before = classifier.version
     try:
         if quiet:
-            return library.learn(gathered, epochs=epochs, listen=ignore)
+            return classifier.learn(labelled, epochs=epochs, callback=ignore)
         with LearningProgress(None, live=sys.stderr.isatty()) as progress:
-            return library.learn(gathered, epochs=epochs, listen=_shown(progress))
+            return classifier.learn(labelled, epochs=epochs, callback=_shown(progress))
     except KeyboardInterrupt:
-        done = f"{library.path} is as it was before"
-        if library.version != before:
-            done = f"but {library.path} had learned already, and is at version {library.version}"
+        done = f"{classifier.path} is as it was before"
+        if classifier.version != before:
+            done = f"but {classifier.path} had learned already, and is at version {classifier.version}"
         raise InterruptedRunError(f"stopped; {done}") from None
 
 
-def _shown(progress: Any) -> Listener:
-    """Return a listener that shows one learn, whichever task of the model it is."""
-    from itaml.cli.words import count
-    from itaml.library.reading import ImagesRead
+def _shown(progress: Any) -> Callback:
+    """Return a callback that shows one learn, whichever task of the model it is."""
+    from itaml.cli.formatting import count
+    from itaml.modelstore.image_reading import ImagesRead
 
-    def listen(event: Event) -> None:
+    def callback(event: Event) -> None:
         if not isinstance(event, ImagesRead):
             progress(event)
         elif event.done == event.total:
             progress.say(f"read {count(event.total, 'image')}")
 
-    return listen
+    return callback
 
 
-def _print_report(library: Library, report: LearnReport) -> None:
+def _print_report(classifier: ImageClassifier, report: LearnReport) -> None:
+    from itaml.cli.formatting import count, listed, percent, printable
     from itaml.cli.progress import duration
     from itaml.cli.tables import print_table
-    from itaml.cli.words import count, listed, percent, printable
 
     record = report.record
     for note in report.notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     if not report.changed:
-        print(f"nothing to learn: all images are known already; {library.path} is as it was")
+        print(f"nothing to learn: all images are known already; {classifier.path} is as it was")
         return
     total, names = sum(record.images.values()), listed(record.new)
     what = f"{count(len(record.new), 'new class')} ({names})" if record.new else f"more of {listed(record.known)}"
     print(f"learned {what} from {count(total, 'image')} in {duration(record.seconds)}")
-    knows = f"{count(len(library.classes), 'class')} in {count(len(library.tasks), 'task')}"
-    print(f"{library.path} is at version {library.version} and knows {knows}\n")
+    knows = f"{count(len(classifier.classes), 'class')} in {count(len(classifier.tasks), 'task')}"
+    print(f"{classifier.path} is at version {classifier.version} and knows {knows}\n")
     print("accuracy in per cent on validation images, each alone among all classes:")
     rows = [
         [str(score.task + 1), str(score.images), percent(score.before), percent(score.after), listed(task.classes)]
-        for score, task in zip(record.tasks, library.tasks, strict=True)
+        for score, task in zip(record.tasks, classifier.tasks, strict=True)
     ]
     rows.append(["new data", str(record.validation_images), "", percent(record.validation), ""])
     print_table(["task", "images", "before", "after", "classes"], rows, align="rrrrl")

@@ -30,7 +30,7 @@ from itaml.cli import (
     verify,
     watch,
 )
-from itaml.cli.words import printable
+from itaml.cli.formatting import printable
 from itaml.errors import ItamlError
 
 LONGEST = 1000  # letters of an error message

@@ -42,7 +42,7 @@ Format = Annotated[str, typer.Option("--format", help="table, markdown, csv or l
 ForceAll = Annotated[bool, typer.Option("--force", help="Delete existing runs and start again.")]
 
 
-def parse_words(text: str) -> list[str]:
+def parse_list(text: str) -> list[str]:
     """Read `a,b,c`."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -54,7 +54,7 @@ def parse_seeds(text: str) -> list[int]:
         UsageError: it is not a list of numbers.
     """
     try:
-        return [int(word) for word in parse_words(text)]
+        return [int(word) for word in parse_list(text)]
     except ValueError:
         raise UsageError(f"seeds are numbers such as 0,1,2, not {text!r}") from None
 

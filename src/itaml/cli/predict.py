@@ -19,7 +19,7 @@ from itaml.errors import DataError, UsageError
 from itaml.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
-    from itaml.library.answers import Answer, Grouping
+    from itaml.modelstore.predictions import Grouping, ImagePrediction
 
 FORMATS = ("table", "csv", "jsonl")
 
@@ -69,30 +69,34 @@ def command(
         raise UsageError("--mean-run is for --stream")
     set_threads(threads)
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable images have rows of their own
-    from itaml.cli.words import count, printable
-    from itaml.library.library import Library
-    from itaml.library.listing import notes_about
+    from itaml.cli.formatting import count, printable
+    from itaml.modelstore.image_classifier import ImageClassifier
+    from itaml.modelstore.image_listing import notes_about
 
-    library = Library.open(model, device=device, precision=precision)
+    classifier = ImageClassifier.open(model, device=device, precision=precision)
     left_out: list[str] = []
     files = list(expand(images, sys.stdin, left_out))
     notes = notes_about(left_out)
     if not files:
         raise DataError("; ".join([f"no images in {', '.join(images)}", *notes]))
-    answers = library.predict(files, group=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
+    predictions = classifier.predict(files, group=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not text go out as they came in
     if as_json:
-        about = {"model": str(model), "version": library.version}
-        print(json.dumps({**about, "predictions": [_plain(answer, top) for answer in answers], "notes": notes}))
+        about = {"model": str(model), "version": classifier.version}
+        print(
+            json.dumps(
+                {**about, "predictions": [_plain(prediction, top) for prediction in predictions], "notes": notes}
+            )
+        )
     else:
-        {"table": _table, "csv": _csv, "jsonl": _jsonl}[form](answers, top)
+        {"table": _table, "csv": _csv, "jsonl": _jsonl}[form](predictions, top)
         for note in notes:
             print(f"note: {printable(note)}", file=sys.stderr)
-    failed = [answer for answer in answers if answer.error]
+    failed = [prediction for prediction in predictions if prediction.error]
     if failed:
         one = f"{failed[0].file}: {failed[0].error}"
-        raise DataError(f"{len(failed)} of {count(len(answers), 'image')} could not be read, such as {one}")
+        raise DataError(f"{len(failed)} of {count(len(predictions), 'image')} could not be read, such as {one}")
 
 
 def _grouping(continuum: bool, group_by: str | None, stream: bool) -> Grouping:
@@ -103,76 +107,82 @@ def _grouping(continuum: bool, group_by: str | None, stream: bool) -> Grouping:
     return "all" if continuum else "stream" if stream else "folder" if group_by else "each"
 
 
-def expand(words: Iterable[str], stdin: TextIO, left_out: list[str]) -> Iterator[str]:
+def expand(arguments: Iterable[str], stdin: TextIO, left_out: list[str]) -> Iterator[str]:
     """Yield the files that are meant: files, the images in folders, what patterns match, and `-` a list.
 
     Args:
-        words: as they are on the command line.
+        arguments: as they are on the command line.
         stdin: where the list for `-` is read.
         left_out: gets the files in folders that are not of a known image format.
 
     Raises:
         UsageError: a name is neither a file nor a folder, or a pattern matches nothing.
     """
-    from itaml.library.listing import list_images
+    from itaml.modelstore.image_listing import list_images
 
-    for word in words:
-        if word == "-":
+    for argument in arguments:
+        if argument == "-":
             yield from (line for line in stdin.read().splitlines() if line.strip())
-        elif os.path.isdir(word):
-            listing = list_images(word)
-            left_out.extend(os.path.join(word, name) for name in listing.others)
-            yield from (os.path.join(word, name) for name in listing.images)
-        elif os.path.lexists(word):
-            yield word
-        elif glob.has_magic(word):
-            found = sorted(name for name in glob.glob(word, recursive=True) if os.path.isfile(name))
+        elif os.path.isdir(argument):
+            listing = list_images(argument)
+            left_out.extend(os.path.join(argument, name) for name in listing.others)
+            yield from (os.path.join(argument, name) for name in listing.images)
+        elif os.path.lexists(argument):
+            yield argument
+        elif glob.has_magic(argument):
+            found = sorted(name for name in glob.glob(argument, recursive=True) if os.path.isfile(name))
             if not found:
-                raise UsageError(f"the pattern {word!r} matches no file")
+                raise UsageError(f"the pattern {argument!r} matches no file")
             yield from found
         else:
-            raise UsageError(f"there is no file or folder {word!r}")
+            raise UsageError(f"there is no file or folder {argument!r}")
 
 
-def _table(answers: list[Answer], top: int) -> None:
+def _table(predictions: list[ImagePrediction], top: int) -> None:
     from itaml.cli.tables import print_table
 
     rows = []
-    for answer in answers:
-        others = ", ".join(f"{other} {probability:.3f}" for other, probability in answer.top[1:])
-        if answer.error:
-            cells = [answer.file or "", "unreadable", "", "", answer.error]
+    for prediction in predictions:
+        others = ", ".join(f"{other} {probability:.3f}" for other, probability in prediction.top[1:])
+        if prediction.error:
+            cells = [prediction.file or "", "unreadable", "", "", prediction.error]
         else:
-            cells = [answer.file or "", answer.label or "", f"{answer.confidence:.3f}", str(_task(answer)), others]
+            cells = [
+                prediction.file or "",
+                prediction.label or "",
+                f"{prediction.confidence:.3f}",
+                str(_task(prediction)),
+                others,
+            ]
         rows.append(cells)
     last = any(cells[-1] for cells in rows)
     head = ["file", "class", "confidence", "task", "then" if top > 1 else ""]
     print_table(head[: 4 + last], [cells[: 4 + last] for cells in rows], align="llrrl"[: 4 + last])
 
 
-def _task(answer: Answer) -> int | None:
+def _task(prediction: ImagePrediction) -> int | None:
     """Return the task as people count, from 1."""
-    return None if answer.task is None else answer.task + 1
+    return None if prediction.task is None else prediction.task + 1
 
 
-def _plain(answer: Answer, top: int) -> dict[str, Any]:
-    said = answer.to_json()
-    return {**said, "task": _task(answer), "top": said["top"][:top]}
+def _plain(prediction: ImagePrediction, top: int) -> dict[str, Any]:
+    record = prediction.to_json()
+    return {**record, "task": _task(prediction), "top": record["top"][:top]}
 
 
-def _csv(answers: list[Answer], top: int) -> None:
+def _csv(predictions: list[ImagePrediction], top: int) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     more = [f"{name}{rank}" for rank in range(2, top + 1) for name in ("class", "confidence")]
     writer.writerow(["file", "class", "confidence", "task", *more])
-    for answer in answers:
-        if answer.error:
-            writer.writerow([safe_cell(answer.file), "", "", ""] + [""] * len(more))
+    for prediction in predictions:
+        if prediction.error:
+            writer.writerow([safe_cell(prediction.file), "", "", ""] + [""] * len(more))
             continue
-        others = [cell for name, share in answer.top[1:] for cell in (name, f"{share:.6f}")]
-        cells = [answer.file, answer.label, f"{answer.confidence:.6f}", _task(answer), *others]
+        others = [cell for name, share in prediction.top[1:] for cell in (name, f"{share:.6f}")]
+        cells = [prediction.file, prediction.label, f"{prediction.confidence:.6f}", _task(prediction), *others]
         writer.writerow([*map(safe_cell, cells)] + [""] * (4 + len(more) - len(cells)))
 
 
-def _jsonl(answers: list[Answer], top: int) -> None:
-    for answer in answers:
-        print(json.dumps(_plain(answer, top)))
+def _jsonl(predictions: list[ImagePrediction], top: int) -> None:
+    for prediction in predictions:
+        print(json.dumps(_plain(prediction, top)))

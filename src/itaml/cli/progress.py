@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from itaml.events import BatchDone, EpochDone, Event, TaskStarted
-from itaml.run.events import TaskDone
+from itaml.experiment.event_log import TaskDone
 
 
 class TimeLeft:
@@ -50,13 +50,13 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-class _Words(ProgressColumn):
+class _StatusColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(str(task.fields.get("words", "")), style="dim")
+        return Text(str(task.fields.get("status", "")), style="dim")
 
 
 class LearningProgress:
-    """A listener that shows the progress of a run; use as a context manager.
+    """A callback that shows the progress of a run; use as a context manager.
 
     Args:
         tasks: how many tasks there are; None for a single learn, whichever task it is.
@@ -71,7 +71,7 @@ class LearningProgress:
         self._refreshes = False
         self.live = live
         self.console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), _Words())
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), _StatusColumn())
         self._bars = Progress(*columns, console=self.console, transient=True) if live else None
         self._bar = self._bars.add_task("", total=1) if self._bars else None
         self._loss = float("nan")
@@ -106,7 +106,7 @@ class LearningProgress:
             self._loss = event.loss
             self._epoch(event)
         elif isinstance(event, TaskDone) and self._bars and self._bar is not None:
-            self._bars.update(self._bar, description="", completed=0, words="")
+            self._bars.update(self._bar, description="", completed=0, status="")
 
     def _task(self, task: int) -> str:
         """Return which task this is: of how many in a run, its number in a model, or that known classes are learned."""
@@ -127,7 +127,7 @@ class LearningProgress:
             description=f"{self._task(event.task)}  epoch {event.epoch + 1}/{event.epochs}",
             total=event.epochs * event.total,
             completed=event.epoch * event.total + event.done,
-            words=f"{loss}{rate:,.0f} images/s  {duration(left)} left",
+            status=f"{loss}{rate:,.0f} images/s  {duration(left)} left",
         )
 
     def _epoch(self, event: EpochDone) -> None:

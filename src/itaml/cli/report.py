@@ -12,7 +12,7 @@ import typer
 from itaml.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
-    from itaml.report.collection import Collection
+    from itaml.report.figure_names import Collection
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
     Runs that cannot be read are named on standard error; the others are reported, and the exit code is 1.
     """
     from itaml.errors import DataError
-    from itaml.report.collection import collect
+    from itaml.report.figure_names import collect
     from itaml.report.page import page
     from itaml.storage import write_atomically
 
@@ -47,7 +47,7 @@ def command(
 def _print(
     collection: Collection, output: Path, figures: Path | None, written: int, *, quiet: bool, as_json: bool
 ) -> None:
-    from itaml.cli.words import count
+    from itaml.cli.formatting import count
 
     if as_json:
         runs = [{"path": str(r.path), "benchmark": r.benchmark, "method": r.method} for r in collection.results]

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from itaml.cli.formatting import count, listed
 from itaml.cli.options import Json, Quiet
-from itaml.cli.words import count, listed
 from itaml.errors import UsageError
 
 
@@ -24,7 +24,7 @@ def command(
 
     If nothing would be known afterwards, it asks first; where nobody can be asked, it needs --yes.
     """
-    from itaml.library.mend import rollback, rollback_target
+    from itaml.modelstore.repair import rollback, rollback_target
 
     _, target, classes = rollback_target(model)
     if not classes and not yes:

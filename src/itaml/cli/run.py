@@ -16,8 +16,8 @@ from itaml.cli.options import Compile, DataRoot, Device, Json, Precision, Quiet,
 
 if TYPE_CHECKING:
     from itaml.cli.progress import LearningProgress
-    from itaml.run.config import RunConfig
-    from itaml.run.result import Result
+    from itaml.experiment.result import Result
+    from itaml.experiment.run_config import RunConfig
 
 
 def command(
@@ -64,8 +64,8 @@ def command(
     """
     from itaml.config import Compute, build, parse_overrides
     from itaml.data.root import data_root as find_root
+    from itaml.experiment.run_config import default_folder, resolve
     from itaml.learners.compute import check_compute
-    from itaml.run.config import default_folder, resolve
 
     chosen = parse_overrides(overrides or [])
     if order_seed is not None:
@@ -99,28 +99,28 @@ def _go(config: RunConfig, folder: Path, *, quiet: bool, logs: list[str], **opti
     from itaml.cli.progress import LearningProgress
     from itaml.data.benchmarks import benchmark
     from itaml.errors import InterruptedRunError
-    from itaml.run.experiment import run_experiment
-    from itaml.run.mirrors import mirrors
+    from itaml.experiment.loggers import open_loggers
+    from itaml.experiment.runner import run_experiment
 
     tasks = len(config.split) if config.split else benchmark(config.benchmark).tasks
     progress = LearningProgress(tasks, live=sys.stderr.isatty() and not quiet)
-    listeners = [] if quiet else [progress, _table(progress, config.p)]
-    with mirrors(logs, config, folder) as also, _polite_interrupt(progress, quiet=quiet) as stop, progress:
+    callbacks = [] if quiet else [progress, _table(progress, config.p)]
+    with open_loggers(logs, config, folder) as also, _graceful_interrupt(progress, quiet=quiet) as stop, progress:
         try:
-            return run_experiment(config, folder, listeners=[*listeners, *also], stop=stop, **options)
+            return run_experiment(config, folder, callbacks=[*callbacks, *also], stop=stop, **options)
         except InterruptedRunError as error:
             raise InterruptedRunError(f"{error}; it is saved in {folder}: repeat the command with --resume") from error
 
 
 def _table(progress: LearningProgress, sizes: Sequence[int]) -> Any:
-    """Return a listener that prints a row of the accuracy table after each task."""
-    from itaml.cli.run_tables import TaskTable
+    """Return a callback that prints a row of the accuracy table after each task."""
+    from itaml.cli.run_tables import AccuracyTable
     from itaml.events import Event
-    from itaml.run.events import RunStarted, TaskDone
+    from itaml.experiment.event_log import RunStarted, TaskDone
 
-    table = TaskTable(sizes)
+    table = AccuracyTable(sizes)
 
-    def listen(event: Event) -> None:
+    def callback(event: Event) -> None:
         if isinstance(event, RunStarted):
             progress.tasks = progress.time.tasks = event.tasks
             progress.say("accuracy in per cent on all classes seen so far, after each task:")
@@ -128,33 +128,33 @@ def _table(progress: LearningProgress, sizes: Sequence[int]) -> Any:
         elif isinstance(event, TaskDone):
             progress.say(table.line(event.row))
 
-    return listen
+    return callback
 
 
 @contextmanager
-def _polite_interrupt(progress: LearningProgress, *, quiet: bool) -> Iterator[Any]:
+def _graceful_interrupt(progress: LearningProgress, *, quiet: bool) -> Iterator[Any]:
     """Let the first Ctrl-C end the run after the epoch under way; the second ends it at once."""
-    asked = False
+    stop_requested = False
 
-    def ask(number: int, frame: object) -> None:
-        nonlocal asked
-        if asked:
+    def on_signal(number: int, frame: object) -> None:
+        nonlocal stop_requested
+        if stop_requested:
             raise KeyboardInterrupt
-        asked = True
+        stop_requested = True
         if not quiet:
             progress.say("stopping after this epoch; Ctrl-C again to stop at once")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: asked
+        yield lambda: stop_requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _print_final(result: Result, folder: Path, config: RunConfig) -> None:
+    from itaml.cli.formatting import count
     from itaml.cli.run_tables import final_text
-    from itaml.cli.words import count
 
     name = f"{config.benchmark}, {config.method} ({config.preset}), seed {config.seed}"
     print(f"\n{name}: after {count(len(result.tasks), 'task')}, on {result.evaluated_on}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from itaml.cli.tables import GrowingTable, table_text
-from itaml.metrics.registry import metrics
-from itaml.run.result import Result, TaskRow
+from itaml.experiment.result import Result, TaskRow
+from itaml.metrics.metric_registry import metrics
 
 
-class TaskTable:
+class AccuracyTable:
     """The table that grows by one row per task: the metrics that are known after each task.
 
     Args:

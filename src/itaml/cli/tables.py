@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from itaml.cli.words import printable
+from itaml.cli.formatting import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

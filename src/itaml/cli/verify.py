@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from itaml.cli.formatting import count
 from itaml.cli.options import Json, Quiet
-from itaml.cli.words import count
 from itaml.errors import CheckpointError
 
 
@@ -19,7 +19,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Check every file of a model against its checksum; exits with 1 if anything is wrong."""
-    from itaml.library.mend import verify
+    from itaml.modelstore.repair import verify
 
     checked, problems = verify(model)
     if as_json:

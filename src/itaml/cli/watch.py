@@ -15,7 +15,7 @@ import typer
 from itaml.cli.options import Json
 
 if TYPE_CHECKING:
-    from itaml.run.follow import EventTail, RunState
+    from itaml.experiment.event_reader import EventReader, RunState
 
 HEIGHT = 12  # lines of the chart
 MARKS = ("o", "x", "+", "*")
@@ -34,21 +34,21 @@ def command(
     run. With --json, the state is printed as one JSON object per line.
     """
     from itaml.errors import DataError
-    from itaml.run.follow import follow
+    from itaml.experiment.event_reader import follow_run
 
     if not run.is_dir() or not ((run / "config.json").exists() or (run / "events.jsonl").exists()):
         raise DataError(f"{run} is not the folder of a run")
-    tail, state = follow(run)
+    reader, state = follow_run(run)
     if as_json:
-        _lines(tail, state, every=every, once=once, show=state_json, show_once=state_json)
+        _lines(reader, state, every=every, once=once, show=state_json, show_once=state_json)
     elif sys.stdout.isatty():
-        _live(tail, state, every=every, once=once)
+        _live(reader, state, every=every, once=once)
     else:
-        _lines(tail, state, every=every, once=once, show=status, show_once=lambda now: "\n".join(view(now)))
+        _lines(reader, state, every=every, once=once, show=status, show_once=lambda now: "\n".join(view(now)))
 
 
 def _lines(
-    tail: EventTail,
+    reader: EventReader,
     state: RunState,
     *,
     every: float,
@@ -58,12 +58,12 @@ def _lines(
 ) -> None:
     """Print one line per event; with `once`, the present state alone."""
     if once:
-        for event in tail.read():
+        for event in reader.read():
             state.take(event)
         print(show_once(state))
         return
     while True:
-        for event in tail.read():
+        for event in reader.read():
             state.take(event)
             print(show(state), flush=True)
         if state.done:
@@ -71,14 +71,14 @@ def _lines(
         time.sleep(every)
 
 
-def _live(tail: EventTail, state: RunState, *, every: float, once: bool) -> None:
+def _live(reader: EventReader, state: RunState, *, every: float, once: bool) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     with Live(console=Console(highlight=False), auto_refresh=False) as live:
         while True:
-            for event in tail.read():
+            for event in reader.read():
                 state.take(event)
             live.update(Text("\n".join(view(state))), refresh=True)
             if state.done or once:
@@ -105,30 +105,30 @@ def view(state: RunState) -> list[str]:
 
 def status(state: RunState) -> str:
     """Return one line: the run, its progress, its latest numbers, the time left."""
+    from itaml.cli.formatting import count, percent
     from itaml.cli.progress import duration
-    from itaml.cli.words import count, percent
 
     if not state.name:
         return "waiting for the run to begin"
-    words = [state.name]
+    parts = [state.name]
     if state.done:
-        words.append(f"finished after {count(len(state.rows), 'task')}")
+        parts.append(f"finished after {count(len(state.rows), 'task')}")
     elif state.epochs and len(state.rows) <= state.task:
-        words.append(f"task {state.task + 1}/{state.tasks} epoch {state.epoch}/{state.epochs}")
+        parts.append(f"task {state.task + 1}/{state.tasks} epoch {state.epoch}/{state.epochs}")
     elif state.rows:
-        words.append(f"task {len(state.rows)}/{state.tasks} learned")
+        parts.append(f"task {len(state.rows)}/{state.tasks} learned")
     if state.loss is not None and not state.done:
-        words.append(f"loss {state.loss:.3f}")
+        parts.append(f"loss {state.loss:.3f}")
     if state.rows:
-        words += [f"class p={p} {percent(at.classes, 2)}" for p, at in state.rows[-1].continuum.items()]
+        parts += [f"class p={p} {percent(at.classes, 2)}" for p, at in state.rows[-1].continuum.items()]
     if state.seconds_left and not state.done:
-        words.append(f"{duration(state.seconds_left)} left")
-    return "  ".join(words)
+        parts.append(f"{duration(state.seconds_left)} left")
+    return "  ".join(parts)
 
 
 def chart(state: RunState, *, height: int = HEIGHT) -> list[str]:
     """Draw accuracy after each task as text: one column per task, 0 to 100 per cent, one mark per protocol."""
-    from itaml.metrics.registry import metrics
+    from itaml.metrics.metric_registry import metrics
 
     if not state.rows:
         return []
@@ -153,9 +153,9 @@ def chart(state: RunState, *, height: int = HEIGHT) -> list[str]:
     return ["accuracy in per cent after each task", *lines, f"      {numbers[1:]}", f"      {legend}"]
 
 
-def losses(state: RunState, *, most: int = 60) -> list[str]:
+def losses(state: RunState, *, limit: int = 60) -> list[str]:
     """Draw the loss of the current task as a row of blocks."""
-    values = state.losses[-most:]
+    values = state.losses[-limit:]
     if not values or state.done:
         return []
     blocks, top = "▁▂▃▄▅▆▇█", max(values) or 1.0

@@ -1,12 +1,12 @@
-"""Unlabelled pictures that are neither training data nor exemplars, for methods that consolidate models on them.
+"""Unlabelled images that are neither training data nor exemplars, for methods that consolidate models on them.
 
-| source             | pictures                                                                             |
+| source             | images                                                                               |
 |--------------------|--------------------------------------------------------------------------------------|
 | `strokes`          | drawn here: one to three random smooth pen strokes of random width, in grey on black |
-| a benchmark's name | the training pictures of its data set, without their labels                          |
-| `folder:PATH`      | the pictures in a folder of class folders, without their labels                      |
+| a benchmark's name | the training images of its data set, without their labels                            |
+| `folder:PATH`      | the images in a folder of class folders, without their labels                        |
 
-Strokes need no download and hold no picture, and no shape, of any data set. They suit drawings such as digits, whose
+Strokes need no download and hold no image, and no shape, of any data set. They suit drawings such as digits, whose
 local structure they share; for photographs, name a data set of photographs.
 """
 
@@ -21,11 +21,11 @@ from itaml.data.images import ImageSet, Shape
 
 STROKES = "strokes"
 POINTS = 24  # on a stroke
-CHUNK = 250  # pictures drawn at once
+CHUNK = 250  # images drawn at once
 
 
 def open_auxiliary(source: str, *, shape: Shape) -> ImageSet | None:
-    """Return the pictures of a source, unread where they are in files; None for those that are drawn.
+    """Return the images of a source, unread where they are in files; None for those that are drawn.
 
     Raises:
         UnknownNameError: there is no such source.
@@ -37,7 +37,7 @@ def open_auxiliary(source: str, *, shape: Shape) -> ImageSet | None:
 
 
 def read_auxiliary(images: ImageSet | None, *, shape: Shape, count: int, generator: torch.Generator) -> Tensor:
-    """Return `count` pictures (count, *shape) in uint8, at random; fewer if the source has fewer."""
+    """Return `count` images (count, *shape) in uint8, at random; fewer if the source has fewer."""
     if images is None:
         return torch.cat(
             [draw_strokes(len(part), shape=shape, generator=generator) for part in torch.arange(count).split(CHUNK)]
@@ -47,7 +47,7 @@ def read_auxiliary(images: ImageSet | None, *, shape: Shape, count: int, generat
 
 
 def draw_strokes(count: int, *, shape: Shape, generator: torch.Generator) -> Tensor:
-    """Draw pictures (count, *shape) of one to three strokes each.
+    """Draw images (count, *shape) of one to three strokes each.
 
     A stroke is a cubic Bezier curve with random control points. Half of those after the first start where the stroke
     before them ended. The ink falls off over one pixel at its edge.
@@ -68,12 +68,12 @@ def draw_strokes(count: int, *, shape: Shape, generator: torch.Generator) -> Ten
     distances = torch.cdist(grid.reshape(1, -1, 2), curves * scale).amin(2)  # (n, pixels)
     radius = (0.03 + 0.04 * torch.rand(count, 1, generator=generator)) * max(height, width)
     ink = (radius + 0.5 - distances).clamp(0, 1) * (0.7 + 0.3 * torch.rand(count, 1, generator=generator))
-    pictures = (255 * ink).round().to(torch.uint8).reshape(count, 1, height, width)
-    return pictures.expand(count, channels, height, width).clone()
+    images = (255 * ink).round().to(torch.uint8).reshape(count, 1, height, width)
+    return images.expand(count, channels, height, width).clone()
 
 
 def _fitted(pixels: Tensor, shape: Shape) -> Tensor:
-    """Return pictures in another size and number of channels."""
+    """Return images in another size and number of channels."""
     values = pixels.float() if pixels.dtype == torch.uint8 else 255 * pixels
     if values.shape[1] != shape[0]:
         values = values.mean(1, keepdim=True).expand(-1, shape[0], -1, -1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How a source is read: where the data lies, and for pictures in files their side and what to do with bad ones."""
+    """How a source is read: where the data lies, and for images in files their side and what to do with bad ones."""
 
     root: Path = field(default_factory=data_root)
     image_size: int | None = None  # the source's own if None; data sets in memory keep theirs
@@ -38,7 +38,7 @@ class Benchmark:
     tasks: int
     model: str
     memory: int
-    p: int  # samples a continuum, beside p = 1
+    p: int  # samples per continuum, beside p = 1
     path: Path | None = None  # where the data lies, if the name of the benchmark says so; fewer classes, fewer tasks
 
     def load(self, options: LoadOptions) -> Dataset:

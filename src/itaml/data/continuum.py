@@ -15,7 +15,7 @@ def continuum_ids(tasks: Tensor, p: int, *, generator: torch.Generator) -> Tenso
 
     Args:
         tasks: true task of each sample (n,).
-        p: samples a continuum.
+        p: samples per continuum.
         generator: decides which samples of a task are together.
 
     Returns:

@@ -40,16 +40,16 @@ def estimate(image: Image.Image, *, scale: int = 1) -> int:
         scale: 1 for the whole image.
     """
     pixels = image.width * image.height
-    held = _NARROW.get(image.mode, 4) * pixels / scale**2
+    validation_images = _NARROW.get(image.mode, 4) * pixels / scale**2
     if image.format == "WEBP":
         return int(_WEBP * pixels)
     if image.format == "JPEG2000":
         return int(_JPEG_2000 * pixels / scale**2)
     if image.format in ("JPEG", "MPO"):
-        return int(_JPEG * len(image.getbands()) * pixels + held)
+        return int(_JPEG * len(image.getbands()) * pixels + validation_images)
     if image.format == "TIFF":
-        return int(held + pixels * _sample_bytes(image))
-    return int(held)
+        return int(validation_images + pixels * _sample_bytes(image))
+    return int(validation_images)
 
 
 def resolutions(head: bytes) -> int:

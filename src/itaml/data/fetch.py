@@ -18,7 +18,7 @@ from itaml.data.root import data_root
 from itaml.errors import DataError
 
 
-class Progress(Protocol):
+class DownloadProgress(Protocol):
     """What pooch tells about a download: set `total`, then `update` with bytes, `reset` at the end, `close`."""
 
     total: int
@@ -57,7 +57,7 @@ def status(root: str | Path | None = None) -> tuple[DataStatus, ...]:
     return tuple(_status(known, folder) for known in LAYOUTS.values())
 
 
-def fetch(name: str, root: str | Path | None = None, *, progress: Progress | None = None) -> tuple[Path, ...]:
+def fetch(name: str, root: str | Path | None = None, *, progress: DownloadProgress | None = None) -> tuple[Path, ...]:
     """Download a data set unless it is there, and return its paths.
 
     Raises:
@@ -91,7 +91,7 @@ def _status(known: Layout, root: Path) -> DataStatus:
     )
 
 
-def _download(known: Layout, remote: Remote, root: Path, progress: Progress | None) -> None:
+def _download(known: Layout, remote: Remote, root: Path, progress: DownloadProgress | None) -> None:
     import pooch  # noqa: PLC0415 (slow to import)
 
     pooch.get_logger().setLevel(logging.WARNING)

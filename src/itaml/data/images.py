@@ -19,7 +19,7 @@ Shape = tuple[int, int, int]
 
 
 class PixelStore(Protocol):
-    """Where pixels are. A store may fail to read a picture, and then leaves it out of the answer."""
+    """Where pixels are. A store may fail to read an image, and then leaves it out of the answer."""
 
     @property
     def shape(self) -> Shape:
@@ -132,7 +132,7 @@ class ImageSet:
         return self.select(wanted.nonzero().flatten())
 
     def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the images (k, c, h, w) and labels (k,) at `positions`; unreadable pictures are left out."""
+        """Return the images (k, c, h, w) and labels (k,) at `positions`; unreadable images are left out."""
         images, kept = self.pixels.read(self.rows[positions])
         return images, self.labels[positions[kept]]
 

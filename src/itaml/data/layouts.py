@@ -20,7 +20,7 @@ class Remote:
     """A file that can be downloaded."""
 
     path: str  # under the data root
-    urls: tuple[str, ...]  # mirrors, tried in order
+    urls: tuple[str, ...]  # alternatives, tried in order
     checksum: str  # algorithm:digest, as pooch writes it
     unpacks_to: str | None = None  # folder that a zip file becomes
 
@@ -89,17 +89,19 @@ _SVHN = "http://ufldl.stanford.edu/housenumbers/"
 _CIFAR = "https://www.cs.toronto.edu/~kriz/"
 _NO_IMAGENET = (
     "ImageNet cannot be downloaded without an account: get it from https://image-net.org and put the folders "
-    "train/ and val/, one folder a class inside, there"
+    "train/ and val/, one folder per class inside, there"
 )
 _NO_CELEB = (
     "MS-Celeb-1M was withdrawn by its publisher and cannot be downloaded: put any set of faces, "
-    "one folder an identity, there"
+    "one folder per identity, there"
 )
 
 
-def _idx(name: str, summary: str, folders: tuple[str, str], mirrors: tuple[str, ...], sums: tuple[str, ...]) -> Layout:
+def _idx(
+    name: str, summary: str, folders: tuple[str, str], base_urls: tuple[str, ...], sums: tuple[str, ...]
+) -> Layout:
     remotes = tuple(
-        Remote(f"{folders[0]}/{file}.gz", tuple(f"{mirror}{file}.gz" for mirror in mirrors), checksum)
+        Remote(f"{folders[0]}/{file}.gz", tuple(f"{base}{file}.gz" for base in base_urls), checksum)
         for file, checksum in zip(_IDX, sums, strict=True)
     )
     return Layout(name, summary, tuple(tuple(f"{folder}/{file}" for file in _IDX) for folder in folders), remotes)
@@ -108,7 +110,7 @@ def _idx(name: str, summary: str, folders: tuple[str, str], mirrors: tuple[str, 
 def _cifar(name: str, stem: str, *, folders: tuple[str, str], train: tuple[str, ...], test: str, md5: str) -> Layout:
     return Layout(
         name,
-        f"{name[5:]} classes of 32x32 colour pictures",
+        f"{name[5:]} classes of 32x32 colour images",
         (
             tuple(f"{folders[0]}/{file}.bin" for file in (*train, test)),
             tuple(f"{folders[1]}/{file}" for file in (*train, test)),
@@ -154,7 +156,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             "tiny-imagenet",
-            "64x64 colour pictures of 200 (or fewer) ImageNet classes",
+            "64x64 colour images of 200 (or fewer) ImageNet classes",
             tuple((f"{base}/train", f"{base}/val") for base in _TINY),
             (
                 Remote(

@@ -22,13 +22,13 @@ def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int =
     Args:
         images: what to read.
         order: positions in `images` (n,).
-        batch_size: images a batch; the last may have fewer.
+        batch_size: images per batch; the last may have fewer.
         prefetch: batches read ahead by one background thread; 0 reads when asked. Images in memory are never
             read ahead. The thread ends with the iterator, also when the iterator is closed or forgotten early.
 
     Raises:
         SettingsError: `batch_size` is below 1 or `prefetch` below 0.
-        DataError: from the iterator, when a picture is unreadable and the set was told to fail.
+        DataError: from the iterator, when an image is unreadable and the set was told to fail.
     """
     if batch_size < 1 or prefetch < 0:
         raise SettingsError(f"batches need at least one image, not {batch_size}, and a read-ahead of 0 or more batches")
@@ -40,12 +40,12 @@ def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int =
 
 def in_memory(images: ImageSet) -> bool:
     """Whether reading needs no decoding, also when the set was joined from several in memory."""
-    return _held(images.pixels)
+    return _store_in_memory(images.pixels)
 
 
-def _held(pixels: PixelStore) -> bool:
+def _store_in_memory(pixels: PixelStore) -> bool:
     if isinstance(pixels, JoinedPixels):
-        return all(map(_held, pixels.parts))
+        return all(map(_store_in_memory, pixels.parts))
     return isinstance(pixels, ArrayPixels)
 
 

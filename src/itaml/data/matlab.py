@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from itaml.data.reading import read_data
+from itaml.data.safe_reading import read_data
 from itaml.errors import DataError
 
 MAX_BYTES = 500_000_000  # of a file, and of one array

@@ -91,7 +91,7 @@ class TaskStream(Sequence[Task]):
         """Return the test images of task `index`."""
         return self.dataset.test.of_classes(self.splits[range(len(self))[index]])
 
-    def held_out(self, fraction: float, *, seed: int) -> TaskStream:
+    def validation_split(self, fraction: float, *, seed: int) -> TaskStream:
         """Return the stream whose test images are a part of its training images, for choosing settings honestly.
 
         The real test images are dropped. At least one image of each class goes to either side.
@@ -103,16 +103,16 @@ class TaskStream(Sequence[Task]):
         if not 0 < fraction < 1:
             raise SettingsError(f"the validation fraction must lie between 0 and 1, not {fraction}")
         train = self.dataset.train
-        kept, held = [], []
+        kept, validation_rows = [], []
         for class_id in sorted(c for classes in self.splits for c in classes):
             positions = (train.labels == class_id).nonzero().flatten()
             if len(positions) < 2:
                 raise DataError(f"class {self.class_names[class_id]!r} has one image: nothing to hold out")
             shuffle = torch.randperm(len(positions), generator=seeding.generator(seed, "held-out", class_id))
             count = min(max(1, round(fraction * len(positions))), len(positions) - 1)
-            held.append(positions[shuffle[:count]])
+            validation_rows.append(positions[shuffle[:count]])
             kept.append(positions[shuffle[count:]])
-        parts = [train.select(torch.cat(side).sort().values) for side in (kept, held)]
+        parts = [train.select(torch.cat(side).sort().values) for side in (kept, validation_rows)]
         return replace(self, dataset=replace(self.dataset, train=parts[0], test=parts[1]))
 
 

@@ -61,11 +61,11 @@ def bf16_probe() -> Probe:
 
 def run_probe(command: Sequence[str] = COMMAND, *, timeout: float = TIMEOUT) -> tuple[Probe, bool]:
     """Run a probe, and return what it found and whether that is worth keeping."""
-    answer, failure, conclusive = run_trial(("fp32", "bf16"), command=command, timeout=timeout)
+    prediction, failure, conclusive = run_trial(("fp32", "bf16"), command=command, timeout=timeout)
     if failure:
         return Probe("crashed", None, failure), conclusive
     try:
-        ratio = round(float(answer["fp32"]) / float(answer["bf16"]), 2)
+        ratio = round(float(prediction["fp32"]) / float(prediction["bf16"]), 2)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return Probe("crashed", None, "the trial gave no times"), True
     fast = ratio >= FASTER
@@ -110,10 +110,10 @@ def _understood(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any],
         name = _signal(-done.returncode)
         return {}, f"the trial was ended by {name}", name not in ENDED_BY_OTHERS
     try:
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
+        prediction = json.loads(done.stdout.strip().splitlines()[-1])
         if done.returncode == 0:
-            return dict(answer["seconds"]), "", True
-        return {}, f"the trial failed ({answer['error']})", True
+            return dict(prediction["seconds"]), "", True
+        return {}, f"the trial failed ({prediction['error']})", True
     except (IndexError, KeyError, TypeError, ValueError):
         return {}, f"the trial ended with exit code {done.returncode}", True
 

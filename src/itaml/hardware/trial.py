@@ -27,11 +27,11 @@ def main(formats: Sequence[str]) -> int:
     """Print the seconds of a training step in each format; return the exit code."""
     _crash_quietly()
     try:
-        answer: dict[str, Any] = {"seconds": measure(formats)}
+        prediction: dict[str, Any] = {"seconds": measure(formats)}
     except Exception as error:  # whatever torch raises here it would raise in training
-        answer = {"error": f"{type(error).__name__}: {error}".partition("\n")[0]}
-    sys.stdout.write(json.dumps(answer) + "\n")
-    return int("error" in answer)
+        prediction = {"error": f"{type(error).__name__}: {error}".partition("\n")[0]}
+    sys.stdout.write(json.dumps(prediction) + "\n")
+    return int("error" in prediction)
 
 
 def measure(formats: Sequence[str]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 | symbol | meaning                                                                             |
 |--------|-------------------------------------------------------------------------------------|
 | P0     | probability that a sample's largest response is at its own class                    |
-| U, t   | classes a task, tasks seen; N = U * t for tasks of one size                          |
+| U, t   | classes per task, tasks seen; N = U * t for tasks of one size                       |
 | P0_hat | probability that it is at some class of its own task: P0 + (1 - P0) (U - 1)/(N - 1) |
 | n      | samples in the continuum                                                            |
 | gamma  | wanted probability that the task is right                                           |
@@ -80,5 +80,5 @@ def _found(n: NDArray[np.int64], own: float, tasks: int) -> NDArray[np.float64]:
     """Return P(correct task) for each n: the upper tail of a binomial distribution."""
     if tasks == 1:
         return np.ones(len(n))
-    chance = np.rint(n / tasks)  # halves to even, like round()
-    return np.where(chance >= n, 0.0, bdtrc(np.minimum(chance, n - 1), n, own))
+    expected = np.rint(n / tasks)  # halves to even, like round()
+    return np.where(expected >= n, 0.0, bdtrc(np.minimum(expected, n - 1), n, own))

@@ -15,14 +15,14 @@ from torch.func import functional_call
 
 from itaml import seeding
 from itaml.config import Seeds
-from itaml.inference.adapt import adapt
-from itaml.inference.calibrate import Calibration, fit_calibration
-from itaml.inference.predict import AdaptedScores, joint_probabilities, name_classes, task_posterior
-from itaml.inference.settings import InferenceSettings
-from itaml.inference.task import log_posteriors, max_responses, predict_tasks
-from itaml.memory.store import Memory
+from itaml.inference.adaptation import adapt
+from itaml.inference.calibration import Calibration, fit_calibration
+from itaml.inference.class_prediction import AdaptedScores, joint_probabilities, predict_classes, task_posterior
+from itaml.inference.inference_settings import InferenceSettings
+from itaml.inference.task_prediction import log_posteriors, max_responses, predict_tasks
+from itaml.memory.buffer import Memory
 from itaml.models.classifier import Classifier
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.optimizers import make_optimizer
 from itaml.params import Weights
 
@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 def two_stages(
     scores: Tensor,
     continua: Tensor,
-    table: TaskTable,
+    task_map: TaskMap,
     *,
     task_scores: Tensor,
     task_evidence: Tensor,
@@ -44,15 +44,15 @@ def two_stages(
     Args:
         scores: class scores (n, columns).
         continua: number of each sample's continuum (n,), from 0 without gaps.
-        table: which class is in which task and column.
+        task_map: which class is in which task and column.
         task_scores: each sample's score for each task (n, tasks).
         task_evidence: each sample's log-evidence for each task (n, tasks).
         adapted: scores of a task's own columns for some samples, by the model adapted to it.
     """
     tasks = predict_tasks(task_scores, continua)[continua]
-    classes, inside = name_classes(tasks, table, adapted)
+    classes, inside = predict_classes(tasks, task_map, adapted)
     posterior = task_posterior(task_evidence, continua)[continua]
-    return classes, tasks, joint_probabilities(scores, inside, tasks, posterior, table).float()
+    return classes, tasks, joint_probabilities(scores, inside, tasks, posterior, task_map).float()
 
 
 class Predictor:
@@ -81,9 +81,9 @@ class Predictor:
         self._cache: dict[str, Any] = {}
 
     @property
-    def table(self) -> TaskTable:
+    def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
-        return self.model.table
+        return self.model.task_map
 
     def clear_caches(self) -> None:
         """Drop everything derived from weights that are about to change."""
@@ -109,7 +109,7 @@ class Predictor:
         return two_stages(
             scores,
             continua,
-            self.table,
+            self.task_map,
             task_scores=self.task_scores(scores),
             task_evidence=self.task_evidence(scores),
             adapted=lambda rows, task: self.adapted_scores(read(rows), scores[rows], task),
@@ -128,21 +128,21 @@ class Predictor:
     def task_scores(self, class_scores: Tensor) -> Tensor:
         """Return each sample's score for each task (n, tasks), by the rule that the settings name."""
         if self.settings.task_score == "max-logit":
-            return max_responses(class_scores, self.table)
+            return max_responses(class_scores, self.task_map)
         return self.task_evidence(class_scores)
 
     def task_evidence(self, class_scores: Tensor) -> Tensor:
         """Return each sample's log-evidence for each task (n, tasks), which adds up over a continuum."""
         if self.settings.task_score == "calibrated":
-            return self.calibration()(max_responses(class_scores, self.table))
-        return log_posteriors(class_scores, self.table)
+            return self.calibration()(max_responses(class_scores, self.task_map))
+        return log_posteriors(class_scores, self.task_map)
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of a task's own columns (n, size), by the model adapted to it."""
         weights = self.adapted_weights(task)
         if not weights:
-            return class_scores[:, self.table.columns(task)]
-        return self._outputs(images, weights)[:, self.table.columns(task)]
+            return class_scores[:, self.task_map.columns(task)]
+        return self._outputs(images, weights)[:, self.task_map.columns(task)]
 
     def adapted_weights(self, task: int) -> Weights:
         """Return the weights that adapting to a task changes, from the cache after the first call; {} for none."""
@@ -150,15 +150,15 @@ class Predictor:
 
     def _adapt(self, task: int) -> Weights:
         s = self.settings
-        exemplars = self.memory.exemplars(self.table.tasks[task])
-        if not s.adapt_steps or exemplars is None or self.table.sizes[task] < 2:
+        exemplars = self.memory.exemplars(self.task_map.tasks[task])
+        if not s.adapt_steps or exemplars is None or self.task_map.sizes[task] < 2:
             return {}
         images, labels = exemplars.load()
         self.model.eval()
         return adapt(
             self.model,
             self._placed(images),
-            self.table.column_of(labels).to(self._device()),
+            self.task_map.column_of(labels).to(self._device()),
             steps=s.adapt_steps,
             batch_size=s.adapt_batch,
             make_optimizer=lambda tensors: make_optimizer(s.adapt_optimizer, tensors, lr=s.adapt_lr),
@@ -177,8 +177,8 @@ class Predictor:
         exemplars = self.memory.exemplars()
         assert exemplars is not None, "the settings refuse calibration without a memory"
         images, labels = exemplars.load()
-        scores = max_responses(self.class_scores(images), self.table)
-        return fit_calibration(scores, self.table.task_of(labels))
+        scores = max_responses(self.class_scores(images), self.task_map)
+        return fit_calibration(scores, self.task_map.task_of(labels))
 
     def _outputs(self, images: Tensor, weights: Weights) -> Tensor:
         self.model.eval()
@@ -189,7 +189,7 @@ class Predictor:
     def _scores(self, images: Tensor, weights: Weights) -> Tensor:
         """Return the scores (n, columns) of the model with some weights in place of its own."""
         scores: Tensor = functional_call(self.model, weights, (images,))
-        if not self.settings.mirror:
+        if not self.settings.flip_tta:
             return scores
         flipped: Tensor = functional_call(self.model, weights, (images.flip(3),))
         return (scores + flipped) / 2

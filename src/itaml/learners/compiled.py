@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from itaml.errors import SettingsError
 
-MOST_SHAPES = 64  # translations of one network: images that grow come in many sizes
+MAX_SHAPES = 64  # translations of one network: images that grow come in many sizes
 
 
 class CompiledBackbone:
@@ -49,9 +49,9 @@ class CompiledBackbone:
 
 
 def allow_shapes(limits: Any) -> None:
-    """Let torch translate one network for `MOST_SHAPES` shapes; before torch 2.7 the limit had another name."""
+    """Let torch translate one network for `MAX_SHAPES` shapes; before torch 2.7 the limit had another name."""
     name = "recompile_limit" if hasattr(limits, "recompile_limit") else "cache_size_limit"
-    setattr(limits, name, max(getattr(limits, name), MOST_SHAPES))
+    setattr(limits, name, max(getattr(limits, name), MAX_SHAPES))
 
 
 def _cpp_compiler() -> bool:

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor
 
 from itaml.config import Compute, Seeds
-from itaml.data.augment import recipe
+from itaml.data.augmentations import augmentation
 from itaml.errors import SettingsError
 from itaml.learners import compute as hardware
 from itaml.learners.batch import Batch, Progress
 from itaml.learners.compiled import CompiledBackbone
 from itaml.learners.contract import Traits
 from itaml.learners.settings import TrainingSettings
-from itaml.memory.store import Memory
-from itaml.meta.inner import normalized_alone
+from itaml.memory.buffer import Memory
+from itaml.models.batch_norm import single_image_batch_norm
 from itaml.models.classifier import Classifier
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.optimizers import make_optimizer
 
 EVERYTHING = 2**48  # images; no data set has more
@@ -46,7 +46,7 @@ class Context:
         traits: Traits,
     ) -> None:
         compute = compute or Compute()
-        recipe(settings.augment)  # an unknown name is an error before any training
+        augmentation(settings.augment)  # an unknown name is an error before any training
         for name in (settings.optimizer, settings.adapt_optimizer):
             make_optimizer(name, [torch.zeros(1)], lr=settings.lr)
         self.settings, self.seeds = settings, seeds
@@ -65,21 +65,21 @@ class Context:
         return CompiledBackbone(self.model.backbone, batch_size=self.settings.batch_size, device=self.device)
 
     @property
-    def table(self) -> TaskTable:
+    def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
-        return self.model.table
+        return self.model.task_map
 
     @property
     def task_epochs(self) -> int:
         """How many epochs the task under way takes."""
         s = self.settings
-        return s.first_epochs if s.first_epochs and len(self.table) <= 1 else s.epochs
+        return s.first_epochs if s.first_epochs and len(self.task_map) <= 1 else s.epochs
 
     def make_batch(self, pixels: Tensor, labels: Tensor, rows: Tensor | None = None) -> Batch:
         """Put pixels on the device, and look up each label's column and task."""
         self.model.check(pixels)
-        columns = self.table.column_of(labels)
-        tasks = self.table.task_of_column[columns]
+        columns = self.task_map.column_of(labels)
+        tasks = self.task_map.task_of_column[columns]
         return Batch(self.placed(pixels), columns.to(self.device), tasks.to(self.device), rows)
 
     def placed(self, images: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class Context:
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (n, columns) in float32, computed in the chosen precision."""
-        with normalized_alone(self.model, len(images)), self.autocast():
+        with single_image_batch_norm(self.model, len(images)), self.autocast():
             logits: Tensor = self.model.logits(images, through=self.compiled)
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from itaml.config import Compute, Seeds, Settings
 from itaml.data.images import ClassId, Shape
 from itaml.data.stream import Task
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
 
@@ -96,7 +96,7 @@ class Scoring(Protocol):
     """What a learner may offer besides, so that all protocols are evaluated in one pass over the test images."""
 
     @property
-    def table(self) -> TaskTable:
+    def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
 
     def class_scores(self, images: Tensor) -> Tensor:

@@ -13,12 +13,12 @@ from itaml.data.images import ImageSet, Shape
 from itaml.data.loader import iterate
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
-from itaml.events import Listener, ignore
+from itaml.events import Callback, ignore
 from itaml.learners.components.feature_cache import FeatureCache
 from itaml.learners.contract import Learner, Prediction, Scoring
-from itaml.memory.store import Memory
+from itaml.memory.buffer import Memory
 from itaml.models.features import FeatureExtractor
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
 BATCH = 64  # images that are decoded and looked up together
@@ -41,14 +41,14 @@ class FrozenLearner:
         self.cache = cache or FeatureCache(None)
 
     @property
-    def listen(self) -> Listener:
+    def callback(self) -> Callback:
         """Called with every event of training."""
-        listen: Listener = getattr(self.learner, "listen", ignore)
-        return listen
+        callback: Callback = getattr(self.learner, "callback", ignore)
+        return callback
 
-    @listen.setter
-    def listen(self, listener: Listener) -> None:
-        self.learner.listen = listener  # type: ignore[attr-defined]
+    @callback.setter
+    def callback(self, callback: Callback) -> None:
+        self.learner.callback = callback  # type: ignore[attr-defined]
 
     @property
     def memory(self) -> Memory:
@@ -57,9 +57,9 @@ class FrozenLearner:
         return memory
 
     @property
-    def table(self) -> TaskTable:
+    def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
-        return self._scoring.table
+        return self._scoring.task_map
 
     @property
     def _scoring(self) -> Scoring:

@@ -10,7 +10,7 @@ from itaml.config import Compute, Seeds
 from itaml.data.images import ClassId, ImageSet, Shape, join
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
-from itaml.events import Listener, ignore
+from itaml.events import Callback, ignore
 from itaml.inference.predictor import Predictor
 from itaml.learners.batch import Progress
 from itaml.learners.context import Context
@@ -20,12 +20,12 @@ from itaml.learners.pretrained import on_features
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
 from itaml.learners.trainer import Trainer
-from itaml.memory.store import Memory
+from itaml.memory.buffer import Memory
+from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier, build_classifier
-from itaml.models.mlp import mlp
+from itaml.models.classifier_state import classifier_state, restore_classifier
 from itaml.models.pretrained import is_pretrained, trainable_backbone
-from itaml.models.state import classifier_state, restore_classifier
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
 
@@ -55,7 +55,7 @@ class GradientLearner:
         self.method = method(self.context, self.recipe, self.predictor)
         self.predictor.class_scores = self.method.class_scores
         self.trainer = Trainer(self.context, self.method, self.recipe)
-        self.listen: Listener = ignore
+        self.callback: Callback = ignore
 
     @property
     def model(self) -> Classifier:
@@ -73,9 +73,9 @@ class GradientLearner:
         return self.context.settings
 
     @property
-    def table(self) -> TaskTable:
+    def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
-        return self.model.table
+        return self.model.task_map
 
     def configure(self, settings: TrainingSettings) -> None:
         """Use other settings from the next task on."""
@@ -94,10 +94,10 @@ class GradientLearner:
         if self.context.progress is None:
             self.begin_task(task)
         data = self.method.training_data(task)
-        self.trainer.fit(task, self._with_exemplars(data), self.listen)
+        self.trainer.fit(task, self._with_exemplars(data), self.callback)
         if self.memory.budget:
             generator = seeding.generator(self.context.seeds.memory, "memory", task.index)
-            self.memory.add(data, self.table.classes, generator=generator, features=self.predictor.features)
+            self.memory.add(data, self.task_map.classes, generator=generator, features=self.predictor.features)
         self.method.end_task(task)
         self.trainer.finish()
         self.clear_caches()
@@ -105,10 +105,10 @@ class GradientLearner:
     def begin_task(self, task: Task) -> None:
         """Prepare for a new task, once: the teacher, the normalisation, the new rows of the head, the method."""
         self.recipe.begin_task()
-        if not len(self.table):
+        if not len(self.task_map):
             self.model.fit_normalization(task.train)
         if task.classes:
-            generator = seeding.generator(self.context.seeds.init, "head", len(self.table))
+            generator = seeding.generator(self.context.seeds.init, "head", len(self.task_map))
             self.model.head.grow(task.classes, generator=generator)
         self.method.begin_task(task)
         self.context.progress = Progress(task.index, 0)
@@ -130,12 +130,12 @@ class GradientLearner:
                 raise DataError(f"task {progress.task} is under way and must be finished before task {task.index}")
             return
         self.check_classes(task.index, task.classes)
-        table = self.table.grown(task.classes) if task.classes else self.table
-        table.column_of(task.train.labels)  # every label must belong to a class that is or becomes known
-        self.memory.check_room(len(table.classes))
-        if self.method.traits.uses_memory and 0 < self.settings.room < len(table.classes):
+        task_map = self.task_map.grown(task.classes) if task.classes else self.task_map
+        task_map.column_of(task.train.labels)  # every label must belong to a class that is or becomes known
+        self.memory.check_room(len(task_map.classes))
+        if self.method.traits.uses_memory and 0 < self.settings.room < len(task_map.classes):
             raise SettingsError(
-                f"a part of the memory has {self.settings.room} images for {len(table.classes)} classes"
+                f"a part of the memory has {self.settings.room} images for {len(task_map.classes)} classes"
             )
 
     def check_classes(self, index: int, classes: tuple[ClassId, ...]) -> None:
@@ -156,7 +156,7 @@ class GradientLearner:
         Raises:
             DataError: nothing was learned yet, there are no samples, or they are of another shape than the model's.
         """
-        if not len(self.table):
+        if not len(self.task_map):
             raise DataError("nothing has been learned yet")
         if not len(images):
             raise DataError("there are no samples to predict")
@@ -164,7 +164,7 @@ class GradientLearner:
             continua = torch.zeros(len(images), dtype=torch.int64)
         found = self.predictor.predict(self.class_scores(images), continua, lambda rows: images[rows])
         classes, tasks, probabilities = found
-        return Prediction(classes, tasks, probabilities, self.table.classes)
+        return Prediction(classes, tasks, probabilities, self.task_map.classes)
 
     # What evaluation in one pass uses (see `Scoring`).
 

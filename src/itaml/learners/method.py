@@ -33,7 +33,7 @@ from itaml.learners.context import Context
 from itaml.learners.contract import Learner, Traits
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.optimizers import backward, gradient_step
 from itaml.storage import State
 
@@ -64,9 +64,9 @@ class Method:
         return gradient_learner(cls, settings, shape=shape, seeds=seeds, compute=compute)
 
     @property
-    def table(self) -> TaskTable:
+    def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
-        return self.model.table
+        return self.model.task_map
 
     # The hooks.
 

@@ -30,7 +30,7 @@ def on_features(
         make: makes a learner for images, or features, of a shape.
         shape: of the images.
         compute: where the backbone computes.
-        flip: average the features of each image and of its mirror image.
+        flip: average the features of each image and of its horizontal flip.
         transform: of the features.
     """
     if not is_pretrained(backbone):

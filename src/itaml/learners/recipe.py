@@ -1,13 +1,13 @@
 """`Recipe`: ingredients of training that any method may use, switched on by settings.
 
-| ingredient            | settings                             | what it does                                              |
+| ingredient            | settings                             | what it does |
 |-----------------------|--------------------------------------|-----------------------------------------------------------|
-| augmentation          | `augment`                            | random crops, flips, ... of training images               |
-| distillation          | `distill`, `temperature`, `distill_once` | adds `distill` times the distillation from the model before the task (Hinton et al., 2015) |
-| class balancing       | `balance`                            | `logits`: every image weighs the same, and logits are shifted by the log of their class's count of images (balanced softmax, Ren et al., NeurIPS 2020) |
-| progressive resizing  | `grow_from`, `grow_until`, `grow_in` | a task's first epochs use smaller images; the teacher and inference see them in full size |
+| augmentation          | `augment`                            | random crops, flips, ... of training images |
+| distillation          | `distill`, `temperature`, `cache_teacher_logits` | adds `distill` times the distillation from the model before the task (Hinton et al., 2015) |
+| class balancing       | `class_balancing`                            | `logits`: every image weighs the same, and logits are shifted by the log of their class's count of images (balanced softmax, Ren et al., NeurIPS 2020) |
+| progressive resizing  | `progressive_resize_from`, `progressive_resize_until`, `progressive_resize_in` | a task's first epochs use smaller images; the teacher and inference see them in full size |
 | EMA                   | `ema`                                | a task ends with an exponential moving average of the weights of its steps |
-| test-time augmentation | `mirror`                            | see `inference.predictor`                                 |
+| test-time augmentation | `flip_tta`                            | see `inference.predictor` |
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor
 
 from itaml import params
 from itaml.data.images import ImageSet
-from itaml.data.progressive import shrunk, side_at
+from itaml.data.progressive_resize import downscale, side_at_progress
 from itaml.errors import SettingsError
 from itaml.learners.batch import Batch
 from itaml.learners.components.teacher import Teacher, distillation
 from itaml.learners.context import Context
 from itaml.learners.contract import Traits
-from itaml.meta.loss import sample_losses, shifted_loss
+from itaml.losses import sample_losses, shifted_loss
 from itaml.params import Weights
 
 
@@ -43,43 +43,52 @@ class Recipe:
         self._counts = torch.zeros(0, dtype=torch.int64)  # training images of each column's class
         self._teacher_logits = torch.empty(0)  # of every training image, where they are computed once
         if not traits.supports_recipe and not s.plain_loss:
-            raise SettingsError("this method computes its own loss: set distill=0, balance=tasks and grow_from=1")
-        if s.grow_from < 1 and not context.model.takes((context.model.shape[0], *self._size(0.0))):
-            raise SettingsError("grow_from needs a network that takes images of any size: set grow_from=1 for this one")
+            raise SettingsError(
+                "this method computes its own loss: set distill=0, class_balancing=tasks and progressive_resize_from=1"
+            )
+        if s.progressive_resize_from < 1 and not context.model.takes((context.model.shape[0], *self._size(0.0))):
+            raise SettingsError(
+                "progressive_resize_from needs a network that takes images of any size: set "
+                "progressive_resize_from=1 for this one"
+            )
 
     def begin_task(self) -> None:
         """Keep the classifier as it is before the task, from the second task on."""
         self.average = {}
         self.teacher.clear()
-        if len(self.context.table) and self.keeps_teacher:
+        if len(self.context.task_map) and self.keeps_teacher:
             self.teacher.copy(self.context.model)
 
     def before_training(self, images: ImageSet) -> None:
         """Count the images of each class and compute the teacher's logits; at every start of training on a task."""
-        table, s = self.context.table, self.context.settings
-        self._counts = torch.bincount(table.column_of(images.labels), minlength=len(table.classes))
-        if self.teacher and s.distill_once:
+        task_map, s = self.context.task_map, self.context.settings
+        self._counts = torch.bincount(task_map.column_of(images.labels), minlength=len(task_map.classes))
+        if self.teacher and s.cache_teacher_logits:
             self._teacher_logits = self.teacher.all_logits(images, flip="flip" in s.augment.split("-"))
 
     def resize(self, batch: Batch) -> None:
         """Give a batch the image size of the epoch under way."""
         c, s = self.context, self.context.settings
-        if s.grow_from == 1 or c.progress is None or (s.grow_in == "first" and len(c.table) > 1):
+        if (
+            s.progressive_resize_from == 1
+            or c.progress is None
+            or (s.progressive_resize_in == "first" and len(c.task_map) > 1)
+        ):
             return
         height, width = self._size(c.progress.epoch / c.task_epochs)
         batch.full_images = batch.images
-        batch.images = shrunk(batch.images, height=height, width=width).to(memory_format=c.layout)
+        batch.images = downscale(batch.images, height=height, width=width).to(memory_format=c.layout)
 
     def classification_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the mean classification loss over samples, as the settings say."""
         s = self.context.settings
-        if s.balance == "logits":
+        if s.class_balancing == "logits":
             return shifted_loss(logits, targets, self._counts)
-        return sample_losses(logits, targets, self.context.table, loss=s.loss, negatives=s.negatives).mean()
+        return sample_losses(logits, targets, self.context.task_map, loss=s.loss, negatives=s.negatives).mean()
 
     def teacher_logits(self, batch: Batch) -> Tensor:
         """Return the teacher's logits (n, old columns) for a batch."""
-        if self.context.settings.distill_once and batch.rows is not None:
+        if self.context.settings.cache_teacher_logits and batch.rows is not None:
             return self._teacher_logits[batch.rows].to(self.context.device)
         return self.teacher.logits(batch.images if batch.full_images is None else batch.full_images)
 
@@ -109,6 +118,7 @@ class Recipe:
     def _size(self, progress: float) -> tuple[int, int]:
         s = self.context.settings
         height, width = (
-            side_at(progress, full=side, start=s.grow_from, until=s.grow_until) for side in self.context.model.shape[1:]
+            side_at_progress(progress, full=side, start=s.progressive_resize_from, until=s.progressive_resize_until)
+            for side in self.context.model.shape[1:]
         )
         return height, width

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from itaml.inference.settings import InferenceSettings
+from itaml.inference.inference_settings import InferenceSettings
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -19,24 +19,27 @@ class RecipeSettings(InferenceSettings):
     """Ingredients of training that any method may use (see `learners.recipe`)."""
 
     augment: str = "none"
-    balance: Literal["tasks", "logits"] = "tasks"  # logits: shift logits by the log of their class's count of images
+    # logits: shift logits by the log of their class's count of images
+    class_balancing: Literal["tasks", "logits"] = "tasks"
     distill: Share = 0.0  # weight of the distillation from the model before the task; 0 is off
     temperature: Temperature = 2.0  # of the distillation
-    distill_once: bool = False  # compute the teacher's logits once per image, not for each augmented one
-    grow_from: Part = 1.0  # side of a task's first training images, as a share of the full side; 1 is off
-    grow_until: Part = 0.75  # share of a task's epochs after which images have their full size
-    grow_in: Literal["all", "first"] = "all"  # tasks whose images are resized
+    cache_teacher_logits: bool = False  # compute the teacher's logits once per image, not for each augmented one
+    progressive_resize_from: Part = 1.0  # side of a task's first training images, as a share of the full side; 1 is off
+    progressive_resize_until: Part = 0.75  # share of a task's epochs after which images have their full size
+    progressive_resize_in: Literal["all", "first"] = "all"  # tasks whose images are resized
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0  # decay of an exponential moving average of the weights; 0 is off
 
     @property
     def plain_loss(self) -> bool:
         """Whether nothing is added to the method's own loss and images."""
-        return self.balance == "tasks" and self.distill == 0 and self.grow_from == 1
+        return self.class_balancing == "tasks" and self.distill == 0 and self.progressive_resize_from == 1
 
     @model_validator(mode="after")
     def _balanced(self) -> Self:
-        if self.balance == "logits" and not (self.loss == "ce" and self.negatives == "seen"):
-            raise ValueError("balance=logits needs loss=ce and negatives=seen; set balance=tasks for other losses")
+        if self.class_balancing == "logits" and not (self.loss == "ce" and self.negatives == "seen"):
+            raise ValueError(
+                "class_balancing=logits needs loss=ce and negatives=seen; set class_balancing=tasks for other losses"
+            )
         return self
 
 
@@ -47,7 +50,7 @@ class TrainingSettings(RecipeSettings):
     tune: Literal["none", "last", "all"] = "none"  # what of a pretrained backbone is trained; none: frozen features
     backbone_lr: Positive | None = None  # learning rate of a tuned backbone; None is lr
     adapter: Annotated[int, Field(ge=0)] = 0  # width of a trained layer on frozen features; 0 is none
-    feature_flip: bool = True  # frozen features: average over each image and its mirror image
+    feature_flip: bool = True  # frozen features: average over each image and its horizontal flip
     feature_transform: Literal["none", "sqrt"] = "sqrt"  # of frozen features
     memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
     selection: Literal["random", "herding", "first"] = "random"

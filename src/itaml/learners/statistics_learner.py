@@ -19,14 +19,14 @@ from itaml.data.images import Shape
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
 from itaml.inference.predictor import two_stages
-from itaml.inference.task import log_posteriors, max_responses
+from itaml.inference.task_prediction import log_posteriors, max_responses
 from itaml.learners.components.calibration import fit_temperature
 from itaml.learners.components.linear_heads import LinearHead
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
 from itaml.learners.contract import Prediction
-from itaml.memory.store import Memory
+from itaml.memory.buffer import Memory
 from itaml.models.features import Transform
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
 
@@ -34,7 +34,7 @@ class StatisticsSettings(Settings):
     """Settings of a classifier that follows from sums of features."""
 
     backbone: str = "pixels"  # the pixels themselves, or a pretrained backbone (see `models.backbones.hub`)
-    feature_flip: bool = True  # average the features of each image and of its mirror image
+    feature_flip: bool = True  # average the features of each image and of its horizontal flip
     feature_transform: Transform = "sqrt"  # of the features of a backbone
     memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
     selection: Literal["random", "herding", "first"] = "random"
@@ -75,7 +75,7 @@ class StatisticsLearner:
 
     def __init__(self, solver: Solver, settings: StatisticsSettings, *, shape: Shape, seeds: Seeds) -> None:
         self.solver, self.settings, self.shape, self.seeds = solver, settings, shape, seeds
-        self.table = TaskTable()
+        self.task_map = TaskMap()
         self.memory = Memory(budget=settings.memory, selection=settings.selection)
         self.statistics = empty_statistics(solver.width(_size(shape)))
         self._solved: tuple[LinearHead, float] | None = None
@@ -91,16 +91,16 @@ class StatisticsLearner:
             raise DataError(f"task {task.index} has no training images")
         if task.train.shape != self.shape:
             self._check(torch.empty(0, *task.train.shape))
-        table = self.table.grown(task.classes) if task.classes else self.table
-        table.column_of(task.train.labels)
-        self.memory.check_room(len(table.classes))
+        task_map = self.task_map.grown(task.classes) if task.classes else self.task_map
+        task_map.column_of(task.train.labels)
+        self.memory.check_room(len(task_map.classes))
         statistics = self.statistics
         for pixels, labels in task.train.batches(500):
             statistics = merge(statistics, collect(self._projected(pixels), labels))
-        self.table, self.statistics, self._solved = table, statistics, None
+        self.task_map, self.statistics, self._solved = task_map, statistics, None
         if self.memory.budget:
             generator = seeding.generator(self.seeds.memory, "memory", task.index)
-            self.memory.add(task.train, table.classes, generator=generator, features=lambda x: x.flatten(1).float())
+            self.memory.add(task.train, task_map.classes, generator=generator, features=lambda x: x.flatten(1).float())
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         """Predict samples (see `Learner.predict`).
@@ -116,12 +116,12 @@ class StatisticsLearner:
         classes, tasks, probabilities = two_stages(
             scores,
             continua,
-            self.table,
+            self.task_map,
             task_scores=self.task_scores(scores),
-            task_evidence=log_posteriors(scores, self.table),
-            adapted=lambda rows, task: scores[rows][:, self.table.columns(task)],
+            task_evidence=log_posteriors(scores, self.task_map),
+            adapted=lambda rows, task: scores[rows][:, self.task_map.columns(task)],
         )
-        return Prediction(classes, tasks, probabilities, self.table.classes)
+        return Prediction(classes, tasks, probabilities, self.task_map.classes)
 
     def class_scores(self, images: Tensor) -> Tensor:
         """Return calibrated logits (n, columns): their softmax is a probability.
@@ -129,12 +129,12 @@ class StatisticsLearner:
         Raises:
             DataError: nothing was learned yet, or the images are of another shape.
         """
-        if not len(self.table):
+        if not len(self.task_map):
             raise DataError("nothing has been learned yet")
         self._check(images)
         head, temperature = self._head()
         scores = head(self._projected(images))  # (n, classes), classes sorted
-        order = torch.tensor([head.classes.index(class_id) for class_id in self.table.classes])
+        order = torch.tensor([head.classes.index(class_id) for class_id in self.task_map.classes])
         return (scores[:, order] / temperature).float()
 
     def task_scores(self, class_scores: Tensor) -> Tensor:
@@ -142,11 +142,11 @@ class StatisticsLearner:
 
         A continuum of one sample then gets the most probable of all classes.
         """
-        return max_responses(class_scores.double().log_softmax(1), self.table)
+        return max_responses(class_scores.double().log_softmax(1), self.task_map)
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of the columns of a task (n, size); the head is exact, so nothing is adapted."""
-        return class_scores[:, self.table.columns(task)]
+        return class_scores[:, self.task_map.columns(task)]
 
     def _head(self) -> tuple[LinearHead, float]:
         """Return the head and the temperature, solved at the first call after learning."""
@@ -187,7 +187,7 @@ class StatisticsLearner:
         rows, columns = torch.triu_indices(s.features, s.features)
         return {
             "learner": self.solver.name,
-            "table": [list(classes) for classes in self.table.tasks],
+            "table": [list(classes) for classes in self.task_map.tasks],
             "classes": list(s.classes),
             "counts": s.counts.clone(),
             "sums": s.sums.clone(),
@@ -210,7 +210,7 @@ class StatisticsLearner:
         moment = torch.zeros(size, size, dtype=torch.float64)
         moment[rows, columns] = state["moment"]
         moment[columns, rows] = state["moment"]
-        self.table = TaskTable(tuple(tuple(classes) for classes in state["table"]))
+        self.task_map = TaskMap(tuple(tuple(classes) for classes in state["table"]))
         self.statistics = FeatureStatistics(tuple(state["classes"]), state["counts"], state["sums"], moment)
         self.memory.load_state_dict(state["memory"])
         self._solved = None

@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml import seeding
-from itaml.data.augment import recipe as augmentation
+from itaml.data.augmentations import augmentation
 from itaml.data.images import ImageSet
 from itaml.data.loader import iterate
 from itaml.data.sampling import balanced_order, union_order
 from itaml.data.stream import Task
 from itaml.errors import TrainingError
-from itaml.events import BatchDone, EpochDone, Listener, TaskStarted
+from itaml.events import BatchDone, Callback, EpochDone, TaskStarted
 from itaml.learners.batch import Progress
 from itaml.learners.context import Context
 from itaml.learners.method import Method
@@ -40,7 +40,7 @@ class Trainer:
         self._optimizer: Optimizer | None = None  # of the task under way
         self._saved_optimizer: State | None = None  # of a restored task, until it goes on
 
-    def fit(self, task: Task, images: ImageSet, listen: Listener) -> None:
+    def fit(self, task: Task, images: ImageSet, callback: Callback) -> None:
         """Train on a task's images from the epoch reached so far to the last one.
 
         Raises:
@@ -51,11 +51,11 @@ class Trainer:
         self.recipe.before_training(images)
         optimizer = self.optimizer()
         classes = tuple(map(str, task.classes))
-        listen(TaskStarted(task.index, classes, len(images), c.progress.epoch, c.task_epochs))
+        callback(TaskStarted(task.index, classes, len(images), c.progress.epoch, c.task_epochs))
         for epoch in range(c.progress.epoch, c.task_epochs):
-            done = self._epoch(task, images, epoch, optimizer, listen)
+            done = self._epoch(task, images, epoch, optimizer, callback)
             c.progress = Progress(task.index, epoch + 1)
-            listen(done)
+            callback(done)
         c.model.eval()
         self.recipe.end_training()
         self._check_finite(task)
@@ -92,7 +92,7 @@ class Trainer:
             split += [{**group, "params": outside}] if outside else []
         return split
 
-    def _epoch(self, task: Task, images: ImageSet, epoch: int, optimizer: Optimizer, listen: Listener) -> EpochDone:
+    def _epoch(self, task: Task, images: ImageSet, epoch: int, optimizer: Optimizer, callback: Callback) -> EpochDone:
         c, s, path = self.context, self.context.settings, (task.index, epoch)
         augment = augmentation(s.augment)
         order = self._order(images, seeding.generator(c.seeds.batches, "batches", *path))
@@ -109,7 +109,7 @@ class Trainer:
                 loss = self.method.step(batch, optimizer)
                 self.recipe.after_step()
                 total, steps, done = total + loss.cpu(), steps + 1, done + len(rows)
-                listen(BatchDone(task.index, epoch, c.task_epochs, done, len(order), time.perf_counter() - start))
+                callback(BatchDone(task.index, epoch, c.task_epochs, done, len(order), time.perf_counter() - start))
         seconds = time.perf_counter() - start
         mean = self._finite_mean(total, steps, task, epoch)
         return EpochDone(task.index, epoch + 1, c.task_epochs, mean, done, seconds, s.lr * factor)
@@ -132,9 +132,9 @@ class Trainer:
             raise TrainingError(f"the weights are not finite after task {task.index}: try a smaller lr (it is {lr})")
 
     def _order(self, images: ImageSet, generator: torch.Generator) -> Tensor:
-        table = self.context.table
-        if self.context.settings.sampling == "balanced" and len(table) > 1:
-            return balanced_order(table.task_of(images.labels), generator=generator)
+        task_map = self.context.task_map
+        if self.context.settings.sampling == "balanced" and len(task_map) > 1:
+            return balanced_order(task_map.task_of(images.labels), generator=generator)
         return union_order(len(images), generator=generator)
 
     def state_dict(self) -> State | None:

@@ -1,1 +1,1 @@
-"""The exemplar memory: a fixed number of pictures, shared equally by all classes seen."""
+"""The exemplar memory: a fixed number of images, shared equally by all classes seen."""

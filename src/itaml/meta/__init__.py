@@ -1,1 +1,1 @@
-"""Algorithm 1 of the paper: the inner loops, the outer mean and the pull by eta."""
+"""Algorithm 1 of the paper: the inner loops, the outer mean and the interpolation by eta."""

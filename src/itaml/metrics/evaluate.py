@@ -24,9 +24,9 @@ from itaml.data.continuum import continuum_ids
 from itaml.data.images import ClassId
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
-from itaml.inference.task import predict_tasks
+from itaml.inference.task_prediction import predict_tasks
 from itaml.learners.contract import Learner, Prediction, Scoring
-from itaml.metrics.registry import measured
+from itaml.metrics.metric_registry import measured
 from itaml.metrics.samples import Samples
 from itaml.metrics.scores import accuracy, confusion, group_accuracy
 
@@ -34,7 +34,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True)
-class AtP:
+class ContinuumAccuracy:
     """Accuracies with continua of p samples."""
 
     p: int
@@ -47,7 +47,7 @@ class AtP:
 class Evaluation:
     """Accuracies on the test images of all tasks seen so far."""
 
-    at: dict[int, AtP]
+    at: dict[int, ContinuumAccuracy]
     task_aware: float | None
     no_update: float | None
     by_class: dict[ClassId, float]  # class accuracy at the smallest p
@@ -65,30 +65,32 @@ class _Scores:
     confidence: Tensor  # (n,) probability of the class predicted for a single sample; NaN from a learner without any
 
 
-def evaluate(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
+def evaluate(
+    learner: Learner, stream: TaskStream, *, seen: int, continuum_sizes: Sequence[int], seed: int
+) -> Evaluation:
     """Evaluate on the test images of the first `seen` tasks.
 
     Args:
         learner: what to evaluate; with the `Scoring` methods in one pass, else continuum by continuum.
         stream: where the test images are.
         seen: how many tasks the learner has learned.
-        ps: sizes of continua.
+        continuum_sizes: sizes of continua.
         seed: decides which samples form a continuum; the same for every learner.
 
     Raises:
         DataError: a task has no test image that can be read.
     """
     if not isinstance(learner, Scoring):
-        return _by_prediction(learner, stream, seen=seen, ps=ps, seed=seed)
+        return _by_prediction(learner, stream, seen=seen, continuum_sizes=continuum_sizes, seed=seed)
     scores = _score(learner, stream, seen)
     at, found = {}, {}
-    for p in ps:
+    for p in continuum_sizes:
         continua = _continua(scores.tasks, p, seed)
         found[p] = predict_tasks(scores.evidence, continua)[continua]
         right_task = found[p] == scores.tasks
         hits = right_task & scores.aware
-        at[p] = AtP(p, accuracy(hits), accuracy(right_task), group_accuracy(hits, scores.tasks, seen))
-    least = min(ps)
+        at[p] = ContinuumAccuracy(p, accuracy(hits), accuracy(right_task), group_accuracy(hits, scores.tasks, seen))
+    least = min(continuum_sizes)
     hits = (found[least] == scores.tasks) & scores.aware
     return Evaluation(
         at,
@@ -104,13 +106,13 @@ def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
     """Walk once through the test images, task by task."""
     parts: list[tuple[Tensor, ...]] = []
     for task in range(seen):
-        columns, before = learner.table.columns(task), len(parts)
+        columns, before = learner.task_map.columns(task), len(parts)
         for images, labels in stream.test(task).batches(BATCH):
             if not len(labels):
                 continue
             scores = learner.class_scores(images)
             inside = learner.adapted_scores(images, scores, task)  # (k, size)
-            targets = learner.table.column_of(labels)
+            targets = learner.task_map.column_of(labels)
             parts.append(
                 (
                     labels,
@@ -145,7 +147,7 @@ def _confidence(learner: Scoring, scores: Tensor, inside: Tensor, task: int) -> 
     largest = inside.double().softmax(1).amax(1)
     for other in found[found != task].unique().tolist():
         rows = (found == other).nonzero().flatten()
-        largest[rows] = scores[rows, learner.table.columns(other)].double().softmax(1).amax(1)
+        largest[rows] = scores[rows, learner.task_map.columns(other)].double().softmax(1).amax(1)
     posterior: Tensor = evidence_of(scores).double().softmax(1)
     return largest * posterior.gather(1, found[:, None]).squeeze(1)
 
@@ -154,7 +156,9 @@ def _measures(samples: Samples) -> dict[str, float | None]:
     return {key: function(samples) for key, function in measured("measure").items()}
 
 
-def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Sequence[int], seed: int) -> Evaluation:
+def _by_prediction(
+    learner: Learner, stream: TaskStream, *, seen: int, continuum_sizes: Sequence[int], seed: int
+) -> Evaluation:
     """Evaluate a learner that can only `predict`."""
     sets = [stream.test(task).load() for task in range(seen)]
     for task, part in enumerate(sets):
@@ -163,14 +167,14 @@ def _by_prediction(learner: Learner, stream: TaskStream, *, seen: int, ps: Seque
     images, labels = (torch.cat(part) for part in zip(*sets, strict=True))
     tasks = torch.repeat_interleave(torch.arange(seen), torch.tensor([len(part[1]) for part in sets]))
     at, by_class, confidence = {}, {}, torch.empty(len(labels), dtype=torch.float64)
-    for p in sorted(ps, reverse=True):
+    for p in sorted(continuum_sizes, reverse=True):
         prediction = learner.predict(images, _continua(tasks, p, seed))
         hits, confidence = prediction.classes == labels, _probability(prediction)
         right_task = None if prediction.tasks is None else accuracy(prediction.tasks == tasks)
-        at[p] = AtP(p, accuracy(hits), right_task, group_accuracy(hits, tasks, seen))
+        at[p] = ContinuumAccuracy(p, accuracy(hits), right_task, group_accuracy(hits, tasks, seen))
         by_class = _by_class(hits, labels)
-    measures = _measures(Samples(labels, tasks, hits, confidence)) if min(ps) == 1 else {}
-    return Evaluation({p: at[p] for p in ps}, None, None, by_class, None, measures)
+    measures = _measures(Samples(labels, tasks, hits, confidence)) if min(continuum_sizes) == 1 else {}
+    return Evaluation({p: at[p] for p in continuum_sizes}, None, None, by_class, None, measures)
 
 
 def _probability(prediction: Prediction) -> Tensor:

@@ -3,7 +3,7 @@
 Importing this module imports no torch.
 """
 
-# ruff: noqa: D102 (the properties are fields of `itaml.run.result`, and described there)
+# ruff: noqa: D102 (the properties are fields of `itaml.experiment.result`, and described there)
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Numbers(Protocol):
 
 
 class Row(Numbers, Protocol):
-    """The numbers after one task (`itaml.run.result.TaskRow`)."""
+    """The numbers after one task (`itaml.experiment.result.TaskRow`)."""
 
     @property
     def train_seconds(self) -> float: ...
@@ -64,7 +64,7 @@ class Row(Numbers, Protocol):
 
 
 class End(Numbers, Protocol):
-    """The numbers after the last task (`itaml.run.result.Final`)."""
+    """The numbers after the last task (`itaml.experiment.result.Final`)."""
 
     @property
     def average_incremental(self) -> Mapping[int, float]: ...
@@ -73,7 +73,7 @@ class End(Numbers, Protocol):
 
 
 class Finished(Protocol):
-    """A finished run (`itaml.run.result.Result`)."""
+    """A finished run (`itaml.experiment.result.Result`)."""
 
     @property
     def tasks(self) -> Sequence[Row]: ...

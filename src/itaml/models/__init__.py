@@ -6,31 +6,31 @@ from itaml.registry import Registry
 MODELS = Registry("model", group="itaml.models")
 MODELS.add(
     "mlp",
-    "itaml.models.mlp:mlp_400",
+    "itaml.models.backbones.mlp:mlp_400",
     "two hidden layers of 400, the paper's network for MNIST",
     traits=BackboneTraits(convolutional=False),
 )
 MODELS.add(
     "resnet18",
-    "itaml.models.resnet:resnet18",
+    "itaml.models.backbones.resnet:resnet18",
     "ResNet-18, 11.2M parameters, the paper's network for ImageNet",
     traits=BackboneTraits(smallest_side=16),
 )
 MODELS.add(
     "resnet18-third",
-    "itaml.models.resnet:resnet18_third",
+    "itaml.models.backbones.resnet:resnet18_third",
     "ResNet-18 with a third of the filters, 1.25M parameters, the paper's network for CIFAR-100 and SVHN",
     traits=BackboneTraits(smallest_side=16),
 )
 MODELS.add(
     "resnet18-small",
-    "itaml.models.resnet:resnet18_small",
+    "itaml.models.backbones.resnet:resnet18_small",
     "ResNet-18 with a fifth of the filters, 0.49M parameters",
     traits=BackboneTraits(smallest_side=16),
 )
 MODELS.add(
     "pixels",
-    "itaml.models.mlp:pixels",
+    "itaml.models.backbones.mlp:pixels",
     "no network: the pixels themselves are the features",
     traits=BackboneTraits(convolutional=False),
 )

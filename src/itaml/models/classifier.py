@@ -13,11 +13,11 @@ from itaml import seeding
 from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.errors import DataError
 from itaml.models import MODELS
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 
 
 class Normalize(nn.Module):
-    """Scale pixels to zero mean and unit deviation a channel, with statistics of the first task's training images."""
+    """Scale pixels to zero mean and unit std per channel, with statistics of the first task's training images."""
 
     mean: Tensor
     std: Tensor
@@ -47,23 +47,23 @@ class GrowingHead(nn.Module):
 
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.table = TaskTable()
+        self.task_map = TaskMap()
         self.weight = nn.Parameter(torch.empty(0, features))
         self.bias = nn.Parameter(torch.empty(0))
 
     def grow(self, classes: tuple[ClassId, ...], *, generator: torch.Generator) -> None:
         """Add a row for each class; rows that are there keep their values to the bit."""
-        self.table = self.table.grown(classes)
+        self.task_map = self.task_map.grown(classes)
         features = self.weight.shape[1]
         rows = (2 * torch.rand(len(classes), features, generator=generator) - 1) / math.sqrt(features)
         self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows.to(self.weight)]))
         self.bias = nn.Parameter(torch.cat([self.bias.detach(), torch.zeros(len(classes)).to(self.bias)]))
 
-    def reset(self, table: TaskTable) -> None:
+    def reset(self, task_map: TaskMap) -> None:
         """Take the sizes of another table, with rows of zeros that are about to be overwritten."""
-        self.table = table
-        self.weight = nn.Parameter(self.weight.new_zeros(len(table.classes), self.weight.shape[1]))
-        self.bias = nn.Parameter(self.bias.new_zeros(len(table.classes)))
+        self.task_map = task_map
+        self.weight = nn.Parameter(self.weight.new_zeros(len(task_map.classes), self.weight.shape[1]))
+        self.bias = nn.Parameter(self.bias.new_zeros(len(task_map.classes)))
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits (n, columns)."""
@@ -87,9 +87,9 @@ class Classifier(nn.Module):
         self.fixed_normalization = False
 
     @property
-    def table(self) -> TaskTable:
-        """The head's task table."""
-        return self.head.table
+    def task_map(self) -> TaskMap:
+        """The head's task map."""
+        return self.head.task_map
 
     def features(self, images: Tensor) -> Tensor:
         """Return features (n, d) of images that are pixels."""
@@ -129,7 +129,8 @@ class Classifier(nn.Module):
         """
         if tuple(images.shape[1:]) != self.shape:
             raise DataError(
-                f"the model takes images of shape {_words(self.shape)}, these are {_words(tuple(images.shape[1:]))}"
+                f"the model takes images of shape {_shape_text(self.shape)}, these are "
+                f"{_shape_text(tuple(images.shape[1:]))}"
             )
 
     def fix_normalization(self, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
@@ -138,11 +139,11 @@ class Classifier(nn.Module):
         self.normalize.std.copy_(torch.tensor(std))
         self.fixed_normalization = True
 
-    def fit_normalization(self, images: ImageSet, *, most: int = 10_000) -> None:
-        """Measure pixel statistics on at most `most` of the images, evenly spread, unless they are fixed."""
+    def fit_normalization(self, images: ImageSet, *, limit: int = 10_000) -> None:
+        """Measure pixel statistics on at most `limit` of the images, evenly spread, unless they are fixed."""
         if self.fixed_normalization:
             return
-        positions = torch.linspace(0, len(images) - 1, min(most, len(images))).round().long()
+        positions = torch.linspace(0, len(images) - 1, min(limit, len(images))).round().long()
         self.normalize.fit(images.batch(positions)[0])
 
 
@@ -166,11 +167,11 @@ def _feature_count(backbone: nn.Module, shape: Shape) -> int:
             first = next(backbone.parameters(), torch.empty(0))
             features = backbone(torch.zeros(1, *shape, device=first.device)).flatten(1)
     except RuntimeError as error:
-        raise DataError(f"the backbone cannot take images of shape {_words(shape)}: {error}") from error
+        raise DataError(f"the backbone cannot take images of shape {_shape_text(shape)}: {error}") from error
     finally:
         backbone.train(training)
     return int(features.shape[1])
 
 
-def _words(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))

@@ -28,7 +28,7 @@ class Extraction:
         backbone: its name (see `models.backbones.hub`).
         weights_sha256: hash of its weights.
         size: side in pixels at which the backbone sees an image.
-        flip: average the features of each image and of its mirror image.
+        flip: average the features of each image and of its horizontal flip.
         transform: `sqrt` takes the square root of each feature, keeping its sign.
     """
 
@@ -53,7 +53,7 @@ class FeatureExtractor:
 
     Args:
         backbone: the network.
-        flip: average over each image and its mirror image.
+        flip: average over each image and its horizontal flip.
         transform: of the features.
         device: where the network computes.
     """

@@ -1,7 +1,7 @@
 """Variational autoencoders (Kingma and Welling, ICLR 2014), for generative replay.
 
-`Feedback` is the half behind the encoder: from features to a latent distribution, from latent variables to pictures. A
-whole `VAE` is a perceptron with a `Feedback`; replay through feedback puts one behind the classifier's own backbone.
+`Feedback` is the half behind the encoder: from features to a latent distribution, from latent variables to images. A
+whole `VAE` is an MLP with a `Feedback`; replay through feedback puts one behind the classifier's own backbone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from itaml.data.images import Shape
 from itaml.errors import DataError
-from itaml.models.mlp import mlp
+from itaml.models.backbones.mlp import mlp
 
 
 def kl_to_standard_normal(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -40,8 +40,8 @@ class Feedback(nn.Module):
 
     Args:
         features: how many there are.
-        shape: of one picture.
-        hidden: widths of the decoder's layers, from the latent variables to the picture.
+        shape: of one image.
+        hidden: widths of the decoder's layers, from the latent variables to the image.
         latent: how many latent variables there are.
     """
 
@@ -55,7 +55,7 @@ class Feedback(nn.Module):
         )
 
     def losses(self, features: Tensor, images: Tensor) -> Tensor:
-        """Return minus the evidence lower bound of each picture, a pixel (n,): reconstruction and KL."""
+        """Return minus the evidence lower bound of each image, per pixel (n,): reconstruction and KL."""
         mean, log_variance = self.mean(features), self.log_variance(features)
         latent = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
         logits, truth = self.decoder(latent), brightness(images).flatten(1)
@@ -64,14 +64,14 @@ class Feedback(nn.Module):
 
     @torch.no_grad()
     def sample(self, count: int) -> Tensor:
-        """Draw pictures (count, c, h, w) with pixels from 0 to 1, from torch's own generator."""
+        """Draw images (count, c, h, w) with pixels from 0 to 1, from torch's own generator."""
         latent = torch.randn(count, self.mean.out_features, device=self.mean.weight.device)
-        pictures: Tensor = self.decoder(latent).sigmoid()
-        return pictures.reshape(count, *self.shape)
+        images: Tensor = self.decoder(latent).sigmoid()
+        return images.reshape(count, *self.shape)
 
 
 class VAE(nn.Module):
-    """A symmetric autoencoder of pictures: a perceptron and its feedback."""
+    """A symmetric autoencoder of images: an MLP and its feedback."""
 
     def __init__(self, shape: Shape, *, hidden: tuple[int, ...], latent: int) -> None:
         super().__init__()
@@ -79,9 +79,9 @@ class VAE(nn.Module):
         self.feedback = Feedback(hidden[-1], shape, hidden=hidden[::-1], latent=latent)
 
     def losses(self, images: Tensor) -> Tensor:
-        """Return the loss of each picture (n,), see `Feedback.losses`."""
+        """Return the loss of each image (n,), see `Feedback.losses`."""
         return self.feedback.losses(self.encoder(brightness(images)), images)
 
     def sample(self, count: int) -> Tensor:
-        """Draw pictures, see `Feedback.sample`."""
+        """Draw images, see `Feedback.sample`."""
         return self.feedback.sample(count)

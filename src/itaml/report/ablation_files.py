@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from itaml._version import __version__
-from itaml.report.ablation import Ablation, stat
+from itaml.experiment.sweep.ablation_numbers import Level
 from itaml.report.ablation_plot import plot
+from itaml.report.ablation_table import Ablation, stat
 from itaml.report.formats import written
 from itaml.report.svg import to_svg
-from itaml.run.ablation import Level
 from itaml.storage import write_atomically, write_json
 
 FORMAT = 1
@@ -24,7 +24,7 @@ PLOT, MARKDOWN, CSV, NUMBERS = "plot.svg", "table.md", "table.csv", "ablation.js
 def write(ablation: Ablation, folder: Path) -> Path:
     """Write everything into a folder, each file whole or not at all; return the plot's path."""
     plan = ablation.plan
-    title = f"# {plan.knob.name}: {plan.knob.meaning}\n\n"
+    title = f"# {plan.parameter.name}: {plan.parameter.meaning}\n\n"
     chart = plot(ablation)
     text = f"{title}{written(ablation.table, 'markdown')}\n\n![{chart.title}]({PLOT})\n"
     write_json(folder / NUMBERS, to_json(ablation))
@@ -43,8 +43,8 @@ def to_json(ablation: Ablation) -> dict[str, Any]:
         "benchmark": plan.plain.benchmark,
         "method": plan.plain.method,
         "preset": plan.plain.preset,
-        "knob": plan.knob.name,
-        "trained": "once a seed" if plan.once else "for every value",
+        "parameter": plan.parameter.name,
+        "trained": "once per seed" if plan.once else "for every value",
         "overrides": dict(plan.overrides),
         "config": plan.plain.model_dump(mode="json", exclude={"seed", "seeds"}),
         "values": [_row(ablation, level) for level in ablation.levels],
@@ -61,5 +61,5 @@ def _row(ablation: Ablation, level: Level) -> dict[str, Any]:
         "runs": [run.name for run in level.runs],
         "numbers": [dict(numbers) for numbers in level.numbers],
         "mean": {name: None if one is None else one.mean for name, one in stats.items()},
-        "deviation": {name: None if one is None else one.deviation for name, one in stats.items()},
+        "std": {name: None if one is None else one.std for name, one in stats.items()},
     }

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from itaml.report.ablation import Ablation, stat
+from itaml.experiment.sweep.ablation_numbers import PREDICTED, TASK, Level
+from itaml.experiment.sweep.parameters import CONTINUUM, SWEEP_PARAMETERS, is_number
+from itaml.report.ablation_table import Ablation, stat
 from itaml.report.bars import dot_chart
 from itaml.report.charts import Panel, Series, line_chart, percent_range, shortened
 from itaml.report.figures import series_of
 from itaml.report.svg import Chart
-from itaml.run.ablation import PREDICTED, TASK, Level
-from itaml.run.knobs import CONTINUUM, KNOBS, is_number
 from itaml.safe_files import read_json
 
 WIDE = 20  # values that are this many times apart are drawn on a logarithmic axis
@@ -66,7 +66,7 @@ def plot(ablation: Ablation) -> Chart:
     """Draw accuracies against the sweep parameter."""
     plan = ablation.plan
     within = f"{plan.plain.benchmark}, {plan.plain.method}"
-    return _Plot(plan.knob.name, plan.knob.meaning, within, ablation.p, ablation.levels).draw()
+    return _Plot(plan.parameter.name, plan.parameter.meaning, within, ablation.p, ablation.levels).draw()
 
 
 def plot_of_file(file: Path) -> Chart:
@@ -76,7 +76,7 @@ def plot_of_file(file: Path) -> Chart:
         CheckpointError: the file cannot be read.
     """
     value = read_json(file)
-    name = value["knob"]
+    name = value["parameter"]
     levels = [Level(row["value"], tuple(row["seeds"]), tuple(row["numbers"]), ()) for row in value["values"]]
-    meaning = KNOBS[name].meaning if name in KNOBS else ""
+    meaning = SWEEP_PARAMETERS[name].meaning if name in SWEEP_PARAMETERS else ""
     return _Plot(name, meaning, f"{value['benchmark']}, {value['method']}", max(value["config"]["p"]), levels).draw()

@@ -55,7 +55,7 @@ def dot_chart(
         axes.set_xlim(*x_range)
         for place, line in enumerate(series):
             look = line_style(line.style)
-            shift = (place + 1) / (len(series) + 1) - 0.5  # lines of deviation do not cover each other
+            shift = (place + 1) / (len(series) + 1) - 0.5  # lines of standard deviation do not cover each other
             known = [(value, row + shift) for row, value in enumerate(line.y) if value is not None]
             for row, (low, high) in enumerate(zip(line.low, line.high, strict=True)):
                 if low is not None and high is not None:

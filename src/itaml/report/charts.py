@@ -111,9 +111,9 @@ def describe(series: Sequence[Series]) -> str:
     return ", ".join(f"{line.name} {line.last:.1f}" for line in series if line.last is not None)
 
 
-def shortened(text: str, most: int) -> str:
-    """Cut text that is longer than `most` characters, with an ellipsis."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shortened(text: str, limit: int) -> str:
+    """Cut text that is longer than `limit` characters, with an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def number(value: float, _: object = None) -> str:

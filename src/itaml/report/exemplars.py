@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from itaml.errors import CheckpointError
-from itaml.run.exemplars import read_exemplars
-from itaml.run.result import Result
+from itaml.experiment.result import Result
+from itaml.experiment.stored_exemplars import read_exemplars
 
 if TYPE_CHECKING:
     import torch
 
-MOST_CLASSES, MOST_IMAGES = 20, 10
+MAX_CLASSES, MOST_IMAGES = 20, 10
 SIDE = 40  # pixels of an image on the page
 
 
@@ -51,7 +51,7 @@ def exemplars(result: Result, *, budget: int = 200_000) -> Exemplars:
     if not images:
         return Exemplars((), "This method keeps no exemplars.")
     strips: list[Strip] = []
-    for name, pixels in list(images.items())[:MOST_CLASSES]:
+    for name, pixels in list(images.items())[:MAX_CLASSES]:
         strip = Strip(name, len(pixels), _png(pixels[:MOST_IMAGES]))
         budget -= len(strip.uri)
         if budget < 0:

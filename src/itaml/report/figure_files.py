@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from itaml.report.charts import line_chart
-from itaml.report.collection import Collection
+from itaml.report.figure_names import Collection
 from itaml.report.figures import accuracy_panels, cost_panels, figure5
 from itaml.report.method_figures import method_figures
 from itaml.report.ranking import rank

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from itaml.experiment.result import TaskRow
 from itaml.metrics.metric import MEGABYTES, SECONDS, Metric
-from itaml.metrics.registry import metrics
+from itaml.metrics.metric_registry import metrics
 from itaml.report import published
 from itaml.report.charts import Panel, Series, Value, line_chart, panels_chart, percent_range
 from itaml.report.summary import Group, Stat
 from itaml.report.svg import Chart
-from itaml.run.result import TaskRow
 
 Number = Callable[[TaskRow], float | None]
 
@@ -92,11 +92,11 @@ def series_of(
         return [None if stat is None else scale * part(stat) for stat in stats]
 
     means = values(lambda stat: stat.mean)
-    if not any(stat and stat.deviation is not None for stat in stats):
+    if not any(stat and stat.std is not None for stat in stats):
         return Series(name, list(x), means, style=style)
     top = 1.0 if scale == 100 else float("inf")
-    low = values(lambda stat: max(0.0, stat.mean - (stat.deviation or 0.0)))
-    high = values(lambda stat: min(top, stat.mean + (stat.deviation or 0.0)))
+    low = values(lambda stat: max(0.0, stat.mean - (stat.std or 0.0)))
+    high = values(lambda stat: min(top, stat.mean + (stat.std or 0.0)))
     return Series(name, list(x), means, low, high, style=style)
 
 

@@ -56,18 +56,18 @@ def _tex(text: str) -> str:
 
 
 def _csv(table: Table) -> str:
-    """Write fractions: mean and deviation in columns of their own."""
+    """Write fractions: mean and standard deviation in columns of their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     head = [table.subject, "seeds"]
     for column in table.columns:
-        head += [column.name, f"{column.name} deviation"]
+        head += [column.name, f"{column.name} standard deviation"]
     writer.writerow([*head, *(f"{name} published" for name in table.with_published)])
     for row in table.rows:
         cells: list[Any] = [safe_cell(row.label), row.seeds]
         for column in table.columns:
             stat = row.cells[column.name]
-            cells += ["", ""] if stat is None else [stat.mean, "" if stat.deviation is None else stat.deviation]
+            cells += ["", ""] if stat is None else [stat.mean, "" if stat.std is None else stat.std]
         figures = [row.published.get(name) for name in table.with_published]
         writer.writerow([*cells, *("" if figure is None else figure.value for figure in figures)])
     return out.getvalue().rstrip("\n")

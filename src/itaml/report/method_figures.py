@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from itaml.experiment.result import Result
 from itaml.report.bars import bar_chart
 from itaml.report.charts import Panel, line_chart, percent_range
 from itaml.report.figures import series_of
 from itaml.report.heat_map import heat_map
 from itaml.report.summary import Group, Stat
 from itaml.report.svg import Chart
-from itaml.run.result import Result
 
-MOST_BARS = 40  # classes that are shown one by one
+MAX_BARS = 40  # classes that are shown one by one
 
 
 def method_figures(one: Group, style: int) -> dict[str, Chart]:
@@ -82,15 +82,15 @@ def _classes(one: Group) -> Chart:
     names = list(one.first.final.per_class)
     stats = {name: Stat.of(run.final.per_class.get(name) for run in one.runs) for name in names}
     title = "Accuracy of each class, p = 1"
-    if len(names) > MOST_BARS:
-        names = sorted(names, key=lambda name: stat.mean if (stat := stats[name]) else 0.0)[:MOST_BARS]
-        title = f"The {MOST_BARS} of {len(stats)} classes with the lowest accuracy, p = 1"
+    if len(names) > MAX_BARS:
+        names = sorted(names, key=lambda name: stat.mean if (stat := stats[name]) else 0.0)[:MAX_BARS]
+        title = f"The {MAX_BARS} of {len(stats)} classes with the lowest accuracy, p = 1"
     return _bars(names, [stats[name] for name in names], title=title, x_label="accuracy, %", full=100.0)
 
 
 def _bars(names: Sequence[str], stats: Sequence[Stat | None], *, title: str, x_label: str, full: float = 0.0) -> Chart:
     values = [None if stat is None else 100 * stat.mean for stat in stats]
-    std = [None if stat is None or stat.deviation is None else 100 * stat.deviation for stat in stats]
+    std = [None if stat is None or stat.std is None else 100 * stat.std for stat in stats]
     return bar_chart(names, values, std, title=title, x_label=x_label, full=full)
 
 

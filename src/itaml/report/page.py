@@ -13,10 +13,12 @@ from typing import Any
 
 from itaml._version import __version__
 from itaml.errors import MissingExtraError
-from itaml.report import published, text
+from itaml.experiment.result import Result
+from itaml.report import published
+from itaml.report import sentences as text
 from itaml.report.charts import line_chart, swatch
-from itaml.report.collection import Collection
 from itaml.report.exemplars import Exemplars, exemplars
+from itaml.report.figure_names import Collection
 from itaml.report.figures import accuracy_panels, axis_ranges, cost_panels
 from itaml.report.method_figures import method_figures
 from itaml.report.page_table import TableView, table_view
@@ -24,7 +26,6 @@ from itaml.report.ranking import finding, rank, remarks
 from itaml.report.summary import Group, by_benchmark, group, protocol_notes
 from itaml.report.svg import Chart, to_svg
 from itaml.report.theme import DARK, LIGHT, css_variables, style
-from itaml.run.result import Result
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -37,7 +38,7 @@ FEW = 4  # methods whose details are open from the beginning
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodSection:
     """What a page says about one method."""
 
     label: str
@@ -69,7 +70,7 @@ class Section:
     legend: Sequence[tuple[str, int, Markup]]  # name, series, swatch
     ranges: Mapping[str, Sequence[Markup]]  # charts by the range of their axis
     costs: Sequence[Markup]
-    methods: Sequence[Method]
+    methods: Sequence[MethodSection]
 
 
 def page(collection: Collection) -> str:
@@ -152,9 +153,9 @@ class _Builder:
             methods=[self.method(one, number, f"{anchor}m{number}") for number, one in enumerate(groups)],
         )
 
-    def method(self, one: Group, number: int, anchor: str) -> Method:
+    def method(self, one: Group, number: int, anchor: str) -> MethodSection:
         run = one.first
-        return Method(
+        return MethodSection(
             label=one.label,
             anchor=anchor,
             run=run,

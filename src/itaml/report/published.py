@@ -15,7 +15,7 @@ class Figure(Settings):
     benchmark: str
     method: str
     value: float  # class accuracy after the last task, as a fraction
-    p: int  # samples a continuum; 1 is the usual protocol
+    p: int  # samples per continuum; 1 is the usual protocol
     source: str
     note: str = ""
     setting: str = ""  # where the figure is not of the method as it usually is, such as "r = 5"

@@ -77,7 +77,7 @@ def finding(ranking: Ranking, p: int) -> str:
     lead = f"{points} points above {second.label} ({_percent(next_best)})"
     if points == "0.00":
         lead = f"level with {second.label} ({_percent(next_best)})"
-    if top.deviation is None or next_best.deviation is None:
+    if top.std is None or next_best.std is None:
         return f"{begin}, {lead}; one seed gives no standard deviation, so the order may be chance."
     if separated(top, next_best):
         return f"{begin}, {lead}: a lead of more than one standard deviation of either."
@@ -87,7 +87,7 @@ def finding(ranking: Ranking, p: int) -> str:
 
 def separated(better: Stat, worse: Stat) -> bool:
     """Return whether two means differ by more than the larger of their standard deviations."""
-    return better.mean - worse.mean > max(better.deviation or 0.0, worse.deviation or 0.0)
+    return better.mean - worse.mean > max(better.std or 0.0, worse.std or 0.0)
 
 
 def remarks(ranking: Ranking) -> list[str]:
@@ -110,7 +110,7 @@ def _names(groups: Sequence[Group]) -> str:
 
 def _percent(stat: Stat) -> str:
     mean = f"{100 * stat.mean:.2f}"
-    return f"{mean}{PERCENT}" if stat.deviation is None else f"{mean} ± {100 * stat.deviation:.2f}{PERCENT}"
+    return f"{mean}{PERCENT}" if stat.std is None else f"{mean} ± {100 * stat.std:.2f}{PERCENT}"
 
 
 def _seeds(stat: Stat) -> str:

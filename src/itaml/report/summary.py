@@ -1,4 +1,4 @@
-"""Many runs as few groups: the seeds of one method under one configuration, with means and deviations."""
+"""Many runs as few groups: the seeds of one method under one configuration, with means and standard deviations."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from itaml.run.result import Result, TaskRow
+from itaml.experiment.result import Result, TaskRow
 
 UPPER_BOUNDS = ("joint",)  # keeps all data: what continual learners are measured against, and never "the best" of them
-MOST_WORDS = 3  # settings in the name of a group
+MAX_LABEL_PARTS = 3  # settings in the name of a group
 _APART = ("seed", "seeds", "compute")  # what may differ between the runs of a group
 
 
 @dataclass(frozen=True)
 class Stat:
-    """The mean of a number over seeds, and its deviation (of the sample, n - 1), where there is more than one."""
+    """The mean of a number over seeds, and its std (of the sample, n - 1), where there is more than one."""
 
     mean: float
-    deviation: float | None
+    std: float | None
     count: int
 
     @classmethod
@@ -94,10 +94,10 @@ def _label(run: Result, others: Sequence[Result]) -> str:
     alike = [other for other in others if other.method == run.method and other is not run]
     if not alike:
         return run.method
-    words = [run.preset] if any(other.preset != run.preset for other in alike) else []
+    parts = [run.preset] if any(other.preset != run.preset for other in alike) else []
     for other in (other for other in alike if other.preset == run.preset):
-        words += [word for word in _differences(run, other) if word not in words]
-    shown = [*words[:MOST_WORDS], *(["…"] if len(words) > MOST_WORDS else [])]
+        parts += [part for part in _differences(run, other) if part not in parts]
+    shown = [*parts[:MAX_LABEL_PARTS], *(["…"] if len(parts) > MAX_LABEL_PARTS else [])]
     return f"{run.method} ({', '.join(shown)})" if shown else run.method
 
 
@@ -127,10 +127,10 @@ def protocol_notes(groups: Sequence[Group]) -> list[str]:
         "different sizes of continua": lambda run: sorted(run.final.continuum),
         "different evaluation data": lambda run: run.evaluated_on,
     }
-    for words, question in questions.items():
-        answers = {json.dumps(question(run)) for one in groups for run in one.runs}
-        if len(answers) > 1:
-            notes.append(f"The runs below have {words}: compare them with care.")
-            if words == "tasks of different sizes":
+    for parts, question in questions.items():
+        values = {json.dumps(question(run)) for one in groups for run in one.runs}
+        if len(values) > 1:
+            notes.append(f"The runs below have {parts}: compare them with care.")
+            if parts == "tasks of different sizes":
                 break
     return notes

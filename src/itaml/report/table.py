@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from itaml.experiment.result import Result
 from itaml.metrics.metric import Metric
-from itaml.metrics.registry import metrics
+from itaml.metrics.metric_registry import metrics
 from itaml.report import published
 from itaml.report.summary import Group, Stat
-from itaml.run.result import Result
 
 Number = Callable[[Result], float | None]
 Cells = Mapping[str, Stat | None]  # a row's numbers by the names of their columns
@@ -56,13 +56,15 @@ class Table:
     def notes(self) -> tuple[str, ...]:
         """What has to be known to read the table."""
         best = "; the best is in bold, or has a star" if any(row.best for row in self.rows) else ""
-        notes = [f"Per cent after the last task, mean ± deviation over seeds{best}.", *self.remarks]
+        notes = [f"Per cent after the last task, mean ± standard deviation over seeds{best}.", *self.remarks]
         if any(row.is_bound for row in self.rows):
             notes.append("joint keeps all data: it is an upper bound and does not count for the best.")
         figures = {figure for row in self.rows for figure in row.published.values()}
         for source in sorted({figure.source for figure in figures}):
-            words = sorted({f"{f.method}: {f.note}" for f in figures if f.source == source and f.note})
-            notes.append(f"Published figures: {source}{' (' + '; '.join(words) + ')' if words else ''}.")
+            notes_of_source = sorted({f"{f.method}: {f.note}" for f in figures if f.source == source and f.note})
+            notes.append(
+                f"Published figures: {source}{' (' + '; '.join(notes_of_source) + ')' if notes_of_source else ''}."
+            )
         return tuple(notes)
 
 
@@ -113,11 +115,11 @@ def _best(column: Column, stats: Sequence[Stat | None]) -> float | None:
 
 
 def cell(stat: Stat | None, column: Column) -> str:
-    """Return `97.95 ± 0.12`, without a deviation for one seed, or a dash."""
+    """Return `97.95 ± 0.12`, without a standard deviation for one seed, or a dash."""
     if stat is None:
         return "-"
     mean = f"{column.scale * stat.mean:.{column.digits}f}"
-    return mean if stat.deviation is None else f"{mean} ± {column.scale * stat.deviation:.{column.digits}f}"
+    return mean if stat.std is None else f"{mean} ± {column.scale * stat.std:.{column.digits}f}"
 
 
 def cells_of(table: Table, bold: Callable[[str], str] = str) -> list[list[str]]:

@@ -20,7 +20,7 @@ from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.layouts import layout
 from itaml.data.pickles import read_pickle
-from itaml.data.reading import LimitedReader, data_file, read_data, unzipped
+from itaml.data.safe_reading import LimitedReader, data_file, read_data, unzipped
 from itaml.data.stream import Dataset
 from itaml.errors import DataError
 
@@ -57,7 +57,7 @@ CIFAR100 = Kind(
 
 
 def load_10(options: LoadOptions) -> Dataset:
-    """Read CIFAR-10: 50,000 training and 10,000 test pictures (3, 32, 32).
+    """Read CIFAR-10: 50,000 training and 10,000 test images (3, 32, 32).
 
     Raises:
         DataError: files are missing, broken or not CIFAR's.
@@ -150,7 +150,7 @@ def _checked(
     kind: Kind, pixels: npt.NDArray[Any], labels: npt.NDArray[Any], source: str
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if len(pixels) != len(labels):
-        raise DataError(f"{source} has {len(pixels)} pictures but {len(labels)} labels")
+        raise DataError(f"{source} has {len(pixels)} images but {len(labels)} labels")
     if len(labels) and not 0 <= labels.min() <= labels.max() < kind.classes:
         worst = labels.max() if labels.max() >= kind.classes else labels.min()
         raise DataError(f"{source} has label {worst}; there are classes 0 to {kind.classes - 1}")

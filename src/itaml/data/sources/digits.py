@@ -1,4 +1,4 @@
-"""scikit-learn's embedded 8x8 digits: 1,797 grey pictures of ten classes, no download."""
+"""scikit-learn's embedded 8x8 digits: 1,797 grey images of ten classes, no download."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.stream import Dataset
 
-TEST_SHARE = 5  # one picture in five of each class is for testing; the division never changes
+TEST_SHARE = 5  # one image in five of each class is for testing; the division never changes
 
 
 def load(options: LoadOptions) -> Dataset:

@@ -1,4 +1,4 @@
-"""Any tree of pictures with one folder a class.
+"""Any tree of images with one folder per class.
 
 `ROOT/class/...` gives the classes, and a fixed share of each is held out for testing; or `ROOT/train/class/...` with
 `ROOT/test/class/...` or `ROOT/val/class/...` gives both parts. Class folders are taken in the order of their names.
@@ -17,10 +17,10 @@ SIZE = 64
 
 
 def load(options: LoadOptions) -> Dataset:
-    """Index the pictures under `options.root`; they are decoded when they are used.
+    """Index the images under `options.root`; they are decoded when they are used.
 
     Raises:
-        DataError: there is no such folder, it has no class folders or no pictures, or a class has test pictures only.
+        DataError: there is no such folder, it has no class folders or no images, or a class has test images only.
     """
     return read_tree(f"folder:{options.root}", class_folders(options.root), options, size=SIZE)
 
@@ -29,11 +29,11 @@ def class_folders(root: Path) -> list[ClassFolder]:
     """Return the classes of a tree.
 
     Raises:
-        DataError: there are none, or a class has test pictures only.
+        DataError: there are none, or a class has test images only.
     """
     names = sub_folders(root)
     if not names:
-        raise DataError(f"{root} has no class folders: put the pictures of each class into a folder of its name")
+        raise DataError(f"{root} has no class folders: put the images of each class into a folder of its name")
     test = next((part for part in ("test", "val") if part in names), None)
     if "train" not in names or test is None:
         return [ClassFolder(name, root / name) for name in names]
@@ -44,7 +44,7 @@ def split_folders(train: Path, test: Path) -> list[ClassFolder]:
     """Return the classes of a training folder, with their test folders.
 
     Raises:
-        DataError: there are none, or a class has test pictures only.
+        DataError: there are none, or a class has test images only.
     """
     names, tested = sub_folders(train), set(sub_folders(test))
     if not names:
@@ -53,5 +53,5 @@ def split_folders(train: Path, test: Path) -> list[ClassFolder]:
         raise DataError(f"{test} has no class folders")
     strangers = sorted(tested.difference(names))
     if strangers:
-        raise DataError(f"{test} has classes without training pictures: {', '.join(strangers[:5])}")
+        raise DataError(f"{test} has classes without training images: {', '.join(strangers[:5])}")
     return [ClassFolder(name, train / name, test / name if name in tested else None) for name in names]

@@ -1,10 +1,10 @@
-"""ImageNet (ILSVRC 2012; Russakovsky et al., 2015): folders train/ and val/ with one folder a WordNet id.
+"""ImageNet (ILSVRC 2012; Russakovsky et al., 2015): folders train/ and val/ with one folder per WordNet id.
 
 ImageNet-100 is 100 of the 1,000 classes, and there is more than one choice of them. A file `imagenet100.txt` in the
-data root or in the folder of the data names them, a WordNet id a line, in the order in which they arrive. Without it, a
-folder with exactly 100 classes is taken whole; of all 1,000 classes the commonly used choice is made: the first 100 of
-the sorted ids shuffled with numpy's seed 1993. Sources: https://github.com/LAMDA-CL/PyCIL/issues/43 names the rule; the
-ids listed in https://github.com/G-U-N/ECCV22-FOSTER (imagenet-sub) agree with it. Papers that follow PODNet use
+data root or in the folder of the data names them, a WordNet id per line, in the order in which they arrive. Without it,
+a folder with exactly 100 classes is taken whole; of all 1,000 classes the commonly used choice is made: the first 100
+of the sorted ids shuffled with numpy's seed 1993. Sources: https://github.com/LAMDA-CL/PyCIL/issues/43 names the rule;
+the ids listed in https://github.com/G-U-N/ECCV22-FOSTER (imagenet-sub) agree with it. Papers that follow PODNet use
 another list (https://github.com/arthurdouillard/incremental_learning.pytorch/issues/17).
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.layouts import layout
-from itaml.data.reading import read_names
+from itaml.data.safe_reading import read_names
 from itaml.data.sources.folder import split_folders
 from itaml.data.sources.tree import ClassFolder, read_tree, readable_names
 from itaml.data.stream import Dataset
@@ -31,10 +31,10 @@ WORDS = ("words.txt", "synset_words.txt", "LOC_synset_mapping.txt")
 
 
 def load_1k(options: LoadOptions) -> Dataset:
-    """Index ImageNet, classes in the order of their ids; pictures are decoded when they are used.
+    """Index ImageNet, classes in the order of their ids; images are decoded when they are used.
 
     Raises:
-        DataError: it is not there, or has no pictures.
+        DataError: it is not there, or has no images.
     """
     train, test = layout("imagenet-1k").require(options.root)
     return _read("imagenet-1k", split_folders(train, test), options)
@@ -71,7 +71,7 @@ def _named(path: Path, by_id: dict[str, ClassFolder]) -> list[ClassFolder]:
     wnids = [words[0] for words in lines if words]
     unknown = [wnid for wnid in wnids if wnid not in by_id]
     if unknown:
-        raise DataError(f"{path} names {unknown[0]}, of which there are no training pictures")
+        raise DataError(f"{path} names {unknown[0]}, of which there are no training images")
     if not wnids or len(set(wnids)) < len(wnids):
         raise DataError(f"{path} names no class, or one of them twice")
     return [by_id[wnid] for wnid in wnids]

@@ -17,7 +17,7 @@ from torch import Tensor
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.layouts import layout
-from itaml.data.reading import data_file, unzipped
+from itaml.data.safe_reading import data_file, unzipped
 from itaml.data.stream import Dataset
 from itaml.errors import DataError
 
@@ -29,7 +29,7 @@ CLOTHES = (
 
 
 def load(options: LoadOptions) -> Dataset:
-    """Read MNIST: 60,000 training and 10,000 test pictures (1, 28, 28).
+    """Read MNIST: 60,000 training and 10,000 test images (1, 28, 28).
 
     Raises:
         DataError: files are missing, broken or not MNIST's.
@@ -51,7 +51,7 @@ def _pair(images_file: Path, labels_file: Path) -> ImageSet:
     images = read_idx(images_file, dimensions=3).unsqueeze(1)  # (n, 1, h, w)
     labels = read_idx(labels_file, dimensions=1).long()
     if len(images) != len(labels):
-        raise DataError(f"{images_file} has {len(images)} pictures but {labels_file} {len(labels)} labels")
+        raise DataError(f"{images_file} has {len(images)} images but {labels_file} {len(labels)} labels")
     if len(labels) and labels.max() > 9:
         raise DataError(f"{labels_file} has label {int(labels.max())}; there are classes 0 to 9")
     return ImageSet.from_arrays(images, labels)
@@ -75,6 +75,6 @@ def read_idx(path: Path, *, dimensions: int) -> Tensor:
             raise DataError(f"{path} should hold {count} bytes, more than the limit of {MAX_BYTES}")
         values = content.read(count + 1)
     if len(values) != count:
-        held = f"{len(values)}" if len(values) < count else "more"
-        raise DataError(f"{path} should hold {count} bytes after its header, but holds {held}")
+        validation_images = f"{len(values)}" if len(values) < count else "more"
+        raise DataError(f"{path} should hold {count} bytes after its header, but holds {validation_images}")
     return torch.from_numpy(np.frombuffer(values, dtype=np.uint8).copy()).reshape(sizes)

@@ -16,7 +16,7 @@ from itaml.errors import DataError
 
 
 def load(options: LoadOptions) -> Dataset:
-    """Read SVHN: 73,257 training and 26,032 test pictures (3, 32, 32); the extra pictures are not used.
+    """Read SVHN: 73,257 training and 26,032 test images (3, 32, 32); the extra images are not used.
 
     Raises:
         DataError: files are missing, broken or not SVHN's.

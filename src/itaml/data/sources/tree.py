@@ -1,4 +1,4 @@
-"""Data sets that are folders of pictures, one folder a class: what the sources of that kind have in common."""
+"""Data sets that are folders of images, one folder per class: what the sources of that kind have in common."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ import numpy.typing as npt
 import torch
 
 from itaml.data.benchmarks import LoadOptions
-from itaml.data.files import BadImages, FileIndex, FilePixels, list_pictures
+from itaml.data.image_files import BadImages, FileIndex, FilePixels, list_images
 from itaml.data.images import ImageSet
-from itaml.data.reading import read_names
+from itaml.data.safe_reading import read_names
 from itaml.data.stream import Dataset
 from itaml.errors import DataError
 
-TEST_SHARE = 0.2  # of each class, where the data has no test pictures of its own
+TEST_SHARE = 0.2  # of each class, where the data has no test images of its own
 
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """One class: its name and the folder of its training pictures, and that of its test pictures if there is one."""
+    """One class: its name and the folder of its training images, and that of its test images if there is one."""
 
     name: str
     train: Path
     test: Path | None = None
-    test_names: tuple[str, ...] | None = None  # the pictures in `test` that are of this class; all of them if None
+    test_names: tuple[str, ...] | None = None  # the images in `test` that are of this class; all of them if None
 
 
 def sub_folders(folder: Path) -> list[str]:
@@ -51,11 +51,11 @@ def sub_folders(folder: Path) -> list[str]:
 def read_tree(name: str, classes: Sequence[ClassFolder], options: LoadOptions, *, size: int) -> Dataset:
     """Make a lazy data set of class folders.
 
-    If no class has a folder of test pictures, a share of each class's pictures is held out for testing: always the same
-    ones, chosen by their names. A class without a training picture is left out, or refused, as `options` say.
+    If no class has a folder of test images, a share of each class's images is held out for testing: always the same
+    ones, chosen by their names. A class without a training image is left out, or refused, as `options` say.
 
     Raises:
-        DataError: there are no pictures, or a folder is empty or unreadable and `options` say to fail.
+        DataError: there are no images, or a folder is empty or unreadable and `options` say to fail.
     """
     bad = BadImages()
     listed = _Listing(options, bad)
@@ -63,14 +63,14 @@ def read_tree(name: str, classes: Sequence[ClassFolder], options: LoadOptions, *
     counts = np.bincount(index.folder_of, minlength=len(classes))
     kept = [entry for entry, count in zip(classes, counts.tolist(), strict=True) if count]
     if not kept:
-        raise DataError(f"{name}: no pictures in {len(classes)} class folders")
+        raise DataError(f"{name}: no images in {len(classes)} class folders")
     class_of = np.cumsum(counts > 0)[index.folder_of] - 1  # ids of the classes that are kept, in order
     pixels = _pixels(index, options, size, bad)
     if any(entry.test for entry in kept):
         train = image_set(pixels, np.arange(len(index)), class_of)
         return Dataset(name, names_of(kept), train, _test_set(kept, listed, options, size))
-    held = held_out(index, TEST_SHARE)
-    train_rows, test_rows = np.flatnonzero(~held), np.flatnonzero(held)
+    for_testing = choose_test_files(index, TEST_SHARE)
+    train_rows, test_rows = np.flatnonzero(~for_testing), np.flatnonzero(for_testing)
     return Dataset(
         name,
         names_of(kept),
@@ -84,11 +84,11 @@ def image_set(pixels: FilePixels, rows: Rows, labels: npt.NDArray[np.integer]) -
     return ImageSet(pixels, torch.from_numpy(labels.astype(np.int64)), torch.from_numpy(rows.astype(np.int64)))
 
 
-def held_out(index: FileIndex, share: float) -> npt.NDArray[np.bool_]:
+def choose_test_files(index: FileIndex, share: float) -> npt.NDArray[np.bool_]:
     """Choose the files for testing: of each folder the share whose names have the smallest CRC-32.
 
-    The choice depends on the names alone, so it is the same on every machine, and a new picture moves at most one old
-    picture to the other side. At least one of each folder is chosen, but never its only one.
+    The choice depends on the names alone, so it is the same on every machine, and a new image moves at most one old
+    image to the other side. At least one of each folder is chosen, but never its only one.
     """
     names, ends = index.names, index.ends.tolist()
     keys = np.fromiter((zlib.crc32(names[start:end]) for start, end in pairwise(ends)), np.uint32, len(index))
@@ -134,9 +134,9 @@ class _Listing:
 
     def walk(self, folders: Iterable[tuple[Path, Sequence[str] | None]]) -> Iterator[tuple[str, Sequence[str]]]:
         for folder, given in folders:
-            reason = "no pictures of this class"
+            reason = "no images of this class"
             try:
-                names = list_pictures(str(folder)) if given is None else given
+                names = list_images(str(folder)) if given is None else given
             except OSError as error:
                 names, reason = [], (error.strerror or str(error)).lower()
             if not names:

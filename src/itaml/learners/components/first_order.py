@@ -1,6 +1,6 @@
 """What Reptile and FOMAML share: an inner loop for each task of a mini-batch, over all weights, and an outer step.
 
-A mini-batch is grouped by task, and each task's samples are cut into disjoint parts, one a step. A task with fewer
+A mini-batch is grouped by task, and each task's samples are cut into disjoint parts, one per step. A task with fewer
 samples than parts takes fewer steps. The meta-gradients are added up with the tasks' shares and handed to the optimiser
 of the settings, which takes the outer step.
 
@@ -22,9 +22,10 @@ from itaml.learners.batch import Batch
 from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import Count, Positive, TrainingSettings
-from itaml.meta.first_order import path_gradients, total
-from itaml.meta.inner import MicroBatch, micro_batches, normalized_alone
-from itaml.meta.loss import sample_losses
+from itaml.losses import sample_losses
+from itaml.meta.inner_loop import MicroBatch, micro_batches
+from itaml.meta.meta_gradients import path_gradients, total
+from itaml.models.batch_norm import single_image_batch_norm
 from itaml.params import Weights
 
 
@@ -76,7 +77,7 @@ def outer_gradient(
     meta_gradient: Callable[[list[Weights]], Weights],
 ) -> Weights:
     """Return the tasks' meta-gradients, added up with their shares; `losses` collects the inner loops' losses."""
-    s, table = method.settings, method.table
+    s, task_map = method.settings, method.task_map
     assert isinstance(s, FirstOrderSettings)
     base = params.snapshot(method.model)
 
@@ -84,21 +85,21 @@ def outer_gradient(
         return _gradient(method, weights, part, losses)
 
     gradients, shares = [], []
-    for group in micro_batches(batch.images, batch.targets, table):
+    for group in micro_batches(batch.images, batch.targets, task_map):
         if not len(group.targets):
             continue  # an inner loop without samples stays at the base
         path = path_gradients(base, cut(group, parts), gradient=gradient, lr=s.inner_lr)
         gradients.append(meta_gradient(path))
-        shares.append(1 / len(table) if s.weighting == "tasks" else len(group.targets) / len(batch.targets))
+        shares.append(1 / len(task_map) if s.weighting == "tasks" else len(group.targets) / len(batch.targets))
     return total(gradients, shares)
 
 
 def _gradient(method: Method, weights: Weights, part: MicroBatch, losses: list[Tensor]) -> Weights:
     s = method.settings
     leaves = {name: value.detach().requires_grad_() for name, value in weights.items()}
-    with normalized_alone(method.model, len(part.targets)), method.context.autocast():
+    with single_image_batch_norm(method.model, len(part.targets)), method.context.autocast():
         logits = functional_call(method.model, leaves, (part.images,))
-    loss = sample_losses(logits, part.targets, method.table, loss=s.loss, negatives=s.negatives).mean()
+    loss = sample_losses(logits, part.targets, method.task_map, loss=s.loss, negatives=s.negatives).mean()
     losses.append(loss.detach())
     return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 

@@ -64,7 +64,7 @@ class Replayer:
         """
         if self.former is None:
             return new
-        ratio = 1 / len(self.context.table)
+        ratio = 1 / len(self.context.task_map)
         return ratio * new + (1 - ratio) * replay_loss(self.former.sample(count))
 
     def state_dict(self) -> State:

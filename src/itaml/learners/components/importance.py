@@ -159,17 +159,17 @@ def fisher(model: Classifier, images: Tensor, targets: Tensor, *, labels: str) -
     if labels == "empirical":
         return mean_over_samples(model, images, targets, output=_log_likelihood, size=torch.square)
     with torch.no_grad():
-        chances = torch.cat([model(part) for part in torch.split(images, 500)]).float().softmax(1)  # (n, columns)
+        probabilities = torch.cat([model(part) for part in torch.split(images, 500)]).float().softmax(1)  # (n, columns)
     if labels == "sampled":
-        drawn = torch.multinomial(chances, 1).flatten()
+        drawn = torch.multinomial(probabilities, 1).flatten()
         return mean_over_samples(model, images, drawn, output=_log_likelihood, size=torch.square)
     total = zeros(model)
-    for column in range(chances.shape[1]):
+    for column in range(probabilities.shape[1]):
         # The gradient of sqrt(p) * log p(y), with p held constant, has p times the square as its square.
-        def output(logits: Tensor, chance: Tensor, column: int = column) -> Tensor:
-            return chance.sqrt() * F.log_softmax(logits, dim=0)[column]
+        def output(logits: Tensor, probability: Tensor, column: int = column) -> Tensor:
+            return probability.sqrt() * F.log_softmax(logits, dim=0)[column]
 
-        part = mean_over_samples(model, images, chances[:, column], output=output, size=torch.square)
+        part = mean_over_samples(model, images, probabilities[:, column], output=output, size=torch.square)
         total = {name: total[name] + part[name] for name in total}
     return total
 
@@ -178,7 +178,7 @@ def _log_likelihood(logits: Tensor, target: Tensor) -> Tensor:
     return F.log_softmax(logits, dim=0).gather(0, target[None])[0]
 
 
-def some_images(images: ImageSet, *, most: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return at most `most` of the images and their labels, drawn without replacement; 0 is all."""
+def some_images(images: ImageSet, *, limit: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return at most `limit` of the images and their labels, drawn without replacement; 0 is all."""
     order = torch.randperm(len(images), generator=generator)
-    return images.batch(order[:most] if most else order)
+    return images.batch(order[:limit] if limit else order)

@@ -13,7 +13,7 @@ from itaml.data.loader import iterate
 from itaml.inference.predictor import BATCH
 from itaml.learners.context import Context
 from itaml.models.classifier import Classifier
-from itaml.models.state import classifier_state, restore_classifier
+from itaml.models.classifier_state import classifier_state, restore_classifier
 from itaml.storage import State
 
 
@@ -38,7 +38,7 @@ class Teacher:
     @property
     def columns(self) -> int:
         """How many columns the copy has: the first ones of its student."""
-        return 0 if self.model is None else len(self.model.table.classes)
+        return 0 if self.model is None else len(self.model.task_map.classes)
 
     def logits(self, images: Tensor) -> Tensor:
         """Return the logits (n, old columns) of images on the device."""
@@ -52,7 +52,7 @@ class Teacher:
 
         Args:
             images: the images.
-            flip: average with the logits of the mirror image.
+            flip: average with the logits of the horizontal flip.
         """
         logits = torch.zeros(len(images), self.columns)
         for pixels, rows in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):

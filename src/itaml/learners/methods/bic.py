@@ -1,22 +1,22 @@
 """BiC: bias correction (Wu, Chen, Wang, Ye, Liu, Guo and Fu, Large Scale Incremental Learning, CVPR 2019).
 
-| symbol       | here                                                                                          |
-|--------------|-----------------------------------------------------------------------------------------------|
-| n, m         | old and new classes                                                                           |
-| o_k, q_k     | logits before and after the correction: q = alpha * o + beta for the columns of a task        |
-| alpha, beta  | `bias`: two numbers a task; (1, 0) for the first                                              |
-| T            | `temperature`                                                                                 |
-| lambda       | n / (n + m)                                                                                   |
-| train_old, val_old | `memory` and `held`, nine parts of the budget to one                                   |
+| symbol             | here                                                                                   |
+|--------------------|----------------------------------------------------------------------------------------|
+| n, m               | old and new classes                                                                    |
+| o_k, q_k           | logits before and after the correction: q = alpha * o + beta for the columns of a task |
+| alpha, beta        | `bias`: two numbers per task; (1, 0) for the first                                     |
+| T                  | `temperature`                                                                          |
+| lambda             | n / (n + m)                                                                            |
+| train_old, val_old | `memory` and `validation`, nine parts of the budget to one                             |
 
 Differences from the paper:
 
-* alpha and beta are the optimum of stage 2's convex problem, found by L-BFGS in double precision with a pull of 1e-3
-  towards (1, 0), which keeps them finite when the validation pictures are told apart perfectly; the paper
-  takes steps of SGD.
+* alpha and beta are the optimum of stage 2's convex problem, found by L-BFGS in double precision with an L2 penalty of
+  1e-3 on the distance from (1, 0), which keeps them finite when the validation images are told apart perfectly; the
+  paper takes steps of SGD.
 * Corrections of earlier tasks are kept, and applied to both networks in stage 1; the paper does not say.
-* Pictures held for validation are never trained on, in the task they come with or later.
-* More pictures of known classes (no new ones) are learned with their labels alone.
+* Validation images are never trained on, in the task they come with or later.
+* More images of known classes (no new ones) are learned with their labels alone.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import MemorySettings, Temperature
-from itaml.memory.store import Memory
+from itaml.memory.buffer import Memory
 from itaml.optimizers import minimize
 
-PULL = 1e-3
+L2_PENALTY = 1e-3
 
 
 class BiCSettings(MemorySettings):
     """Settings of BiC."""
 
     temperature: Temperature = 2.0  # T
-    held_share: Annotated[float, Field(gt=0, lt=1)] = 0.1  # of the memory, for validation
+    validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1  # of the memory, for validation
 
     @model_validator(mode="after")
     def _room(self) -> Self:
-        if not 0 < self.held < self.memory:
-            raise ValueError(f"a memory of {self.memory} has no room for validation pictures: set a larger memory")
+        if not 0 < self.validation < self.memory:
+            raise ValueError(f"a memory of {self.memory} has no room for validation images: set a larger memory")
         return self
 
     @property
-    def held(self) -> int:
-        """Pictures kept for validation."""
-        return round(self.memory * self.held_share)
+    def validation(self) -> int:
+        """Images kept for validation."""
+        return round(self.memory * self.validation_share)
 
     @property
     def room(self) -> int:
-        """Pictures in the smaller of the two memories."""
-        return min(self.held, self.memory - self.held)
+        """Images in the smaller of the two memories."""
+        return min(self.validation, self.memory - self.validation)
 
 
 class BiC(Method):
@@ -75,14 +75,14 @@ class BiC(Method):
     settings: BiCSettings
     traits: ClassVar[Traits] = Traits(
         needs_teacher=True,
-        read_in_training=frozenset({"mirror"}),  # the correction is fitted to the scores
+        read_in_training=frozenset({"flip_tta"}),  # the correction is fitted to the scores
     )
-    saved: ClassVar[tuple[str, ...]] = ("bias", "held")
+    saved: ClassVar[tuple[str, ...]] = ("bias", "validation")
 
     def __init__(self, context: Context, recipe: Recipe, predictor: Predictor) -> None:
         super().__init__(context, recipe, predictor)
-        self.memory.budget = self.settings.memory - self.settings.held
-        self.held = Memory(budget=self.settings.held, selection="first")
+        self.memory.budget = self.settings.memory - self.settings.validation
+        self.validation = Memory(budget=self.settings.validation, selection="first")
         self.bias: list[list[float]] = []  # alpha and beta of each task learned
 
     def training_data(self, task: Task) -> ImageSet:
@@ -95,41 +95,41 @@ class BiC(Method):
         classification = self.recipe.classification_loss(logits, batch.targets)
         if old in (0, logits.shape[1]):
             return classification
-        taught = self.corrected(self.recipe.teacher_logits(batch))
-        distilled = distillation(logits[:, :old], taught, temperature=self.settings.temperature)
+        teacher_logits = self.corrected(self.recipe.teacher_logits(batch))
+        distilled = distillation(logits[:, :old], teacher_logits, temperature=self.settings.temperature)
         share = old / logits.shape[1]
         return share * distilled.mean() + (1 - share) * classification
 
     def end_task(self, task: Task) -> None:
         """Choose validation exemplars, and find alpha and beta on those, which are balanced."""
         generator = seeding.generator(self.seeds.memory, "held", task.index)
-        self.held.add(self._divide(task)[1], self.table.classes, generator=generator)
-        new = len(self.table) - 1
+        self.validation.add(self._divide(task)[1], self.task_map.classes, generator=generator)
+        new = len(self.task_map) - 1
         if len(self.bias) <= new:
             self.bias.append([1.0, 0.0])
-        validation = self.held.exemplars()
+        validation = self.validation.exemplars()
         if new and validation is not None:
             self.bias[new] = [1.0, 0.0]
             images, labels = validation.load()
             scores = self.corrected(self.predictor.model_scores(images))
-            self.bias[new] = list(fit_bias(scores, self.table.column_of(labels), self.table.columns(new)))
+            self.bias[new] = list(fit_bias(scores, self.task_map.column_of(labels), self.task_map.columns(new)))
 
     def _divide(self, task: Task) -> tuple[ImageSet, ImageSet]:
         """Return what of a task is for training and what for validation, the same at every call."""
         generator = seeding.generator(self.seeds.memory, "validation", task.index)
-        held, classes = [], self.table.classes
+        validation, classes = [], self.task_map.classes
         for rank, class_id in enumerate(classes):
             positions = (task.train.labels == class_id).nonzero().flatten()
-            count = min(self.held.share(rank, len(classes)), len(positions) // 2)
-            held.append(positions[torch.randperm(len(positions), generator=generator)[:count]])
+            count = min(self.validation.share(rank, len(classes)), len(positions) // 2)
+            validation.append(positions[torch.randperm(len(positions), generator=generator)[:count]])
         chosen = torch.zeros(len(task.train), dtype=torch.bool)
-        chosen[torch.cat(held)] = True
+        chosen[torch.cat(validation)] = True
         return task.train.select((~chosen).nonzero().flatten()), task.train.select(chosen.nonzero().flatten())
 
     def corrected(self, logits: Tensor) -> Tensor:
         """Return q (eq. 4): each learned task's columns times its alpha, plus its beta."""
-        known = [self.bias[task] if task < len(self.bias) else [1.0, 0.0] for task in range(len(self.table))]
-        pairs = torch.tensor(known, dtype=logits.dtype, device=logits.device)[self.table.task_of_column]
+        known = [self.bias[task] if task < len(self.bias) else [1.0, 0.0] for task in range(len(self.task_map))]
+        pairs = torch.tensor(known, dtype=logits.dtype, device=logits.device)[self.task_map.task_of_column]
         return logits * pairs[: logits.shape[1], 0] + pairs[: logits.shape[1], 1]
 
     def class_scores(self, images: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class BiC(Method):
 
 
 def fit_bias(scores: Tensor, targets: Tensor, new: slice) -> tuple[float, float]:
-    """Return the alpha and beta of the columns `new` with the least cross-entropy (eq. 5), slightly pulled."""
+    """Return the alpha and beta of the columns `new` with the least cross-entropy (eq. 5), with a small L2 penalty."""
     scores = scores.double()
     pair = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
     start = pair.detach().clone()
@@ -146,7 +146,7 @@ def fit_bias(scores: Tensor, targets: Tensor, new: slice) -> tuple[float, float]
     def objective() -> Tensor:
         mended = scores.clone()
         mended[:, new] = pair[0] * scores[:, new] + pair[1]
-        return F.cross_entropy(mended, targets) + PULL * (pair - start).square().sum()
+        return F.cross_entropy(mended, targets) + L2_PENALTY * (pair - start).square().sum()
 
     minimize([pair], objective, tolerance_grad=1e-10, tolerance_change=1e-14)
     alpha, beta = pair.detach().tolist()

@@ -1,21 +1,21 @@
 """DMC: deep model consolidation (Zhang, Zhang, Ghosh, Li, Tasci, Heck, Zhang and Kuo, WACV 2020).
 
-| symbol       | here                                                                                      |
-|--------------|-------------------------------------------------------------------------------------------|
-| f_old        | `teacher`: the classifier before the task                                                 |
-| f_new        | `expert`: a network of its own, trained on the new classes alone                          |
-| f            | the classifier, which is to answer as f_old for old classes and as f_new for new ones     |
-| U            | unlabelled auxiliary pictures, from the source `auxiliary` (see `data.auxiliary`)          |
-| y^, y*       | logits of f_old and f_new, and the same less their mean over each network's own classes   |
+| symbol | here                                                                                    |
+|--------|-----------------------------------------------------------------------------------------|
+| f_old  | `teacher`: the classifier before the task                                               |
+| f_new  | `expert`: a network of its own, trained on the new classes alone                        |
+| f      | the classifier, which is to answer as f_old for old classes and as f_new for new ones   |
+| U      | unlabelled auxiliary images, from the source `auxiliary` (see `data.auxiliary`)         |
+| y^, y* | logits of f_old and f_new, and the same less their mean over each network's own classes |
 
     L_dd = mean over classes j of (f_j(x) - y*_j)**2,   x from U                                        (eqs. 3 and 4)
 
-A task's epochs have two stages: the first `expert_share` of them train f_new on the task's pictures, the others train f
-on U, which the task's pictures give the number of steps to and nothing else.
+A task's epochs have two stages: the first `expert_share` of them train f_new on the task's images, the others train f
+on U, which the task's images give the number of steps to and nothing else.
 
-Differences from the paper: the auxiliary pictures are drawn by a program unless a data set is named, because none may
+Differences from the paper: the auxiliary images are drawn by a program unless a data set is named, because none may
 be on the machine; `student` says whether f starts afresh or from f_old. A task of a single class cannot be told from
-anything by f_new: its y* is 0. More pictures of known classes, without a new class, are learned with their labels.
+anything by f_new: its y* is 0. More images of known classes, without a new class, are learned with their labels.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Count, NoMemorySettings
 from itaml.models.reset import reset_weights
-from itaml.models.table import TaskTable
+from itaml.models.task_map import TaskMap
 
 
 class DMCSettings(NoMemorySettings):
@@ -83,13 +83,13 @@ class DMC(Method):
         self.expert.clear()
         if not self.recipe.teacher or not task.classes:
             return
-        number = len(self.table)
+        number = len(self.task_map)
         network = copy.deepcopy(self.model)
         with seeding.seeded(self.seeds.init, "fresh", number):
             reset_weights(network.backbone)
         if self.settings.student == "fresh":
             self.model.backbone.load_state_dict(network.backbone.state_dict())
-        network.head.reset(TaskTable())
+        network.head.reset(TaskMap())
         network.head.grow(task.classes, generator=seeding.generator(self.seeds.init, "expert", number))
         self.expert.copy(network)
 

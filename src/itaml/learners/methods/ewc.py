@@ -37,7 +37,7 @@ class EWCSettings(ImportanceSettings):
 
     strength: Annotated[float, Field(ge=0)] = 5000.0  # lambda
     fisher: Literal["exact", "sampled", "empirical"] = "sampled"
-    fisher_samples: Annotated[int, Field(ge=0)] = 500  # images a task; 0 is all
+    fisher_samples: Annotated[int, Field(ge=0)] = 500  # images per task; 0 is all
 
 
 class EWC(Method):
@@ -65,7 +65,7 @@ def task_fisher(context: Context, settings: EWCSettings, task: Task) -> Weights:
     """Return F of the task just learned, as the settings say."""
     path = ("fisher", task.index)
     generator = seeding.generator(context.seeds.batches, *path)
-    images, labels = some_images(task.train, most=settings.fisher_samples, generator=generator)
+    images, labels = some_images(task.train, limit=settings.fisher_samples, generator=generator)
     batch = context.make_batch(images, labels)
     with seeding.seeded(context.seeds.batches, *path):
         return fisher(context.model, batch.images, batch.targets, labels=settings.fisher)

@@ -1,8 +1,8 @@
 """FixedRep: features fixed after the first task (a baseline of Rebuffi et al., iCaRL, CVPR 2017, section 4.1).
 
-| symbol | here                                                            |
-|--------|-----------------------------------------------------------------|
-| theta  | the backbone, trained in the first task only                    |
+| symbol | here                                                             |
+|--------|------------------------------------------------------------------|
+| theta  | the backbone, trained in the first task only                     |
 | w_y    | the head's row of class y, trained in the task that y is in only |
 
 Differences from the paper: the loss is softmax cross-entropy over the columns of all classes seen, in which the fixed
@@ -45,7 +45,7 @@ class FixedRep(Method):
 
     def begin_task(self, task: Task) -> None:
         """Fix what was learned before."""
-        self.fixed = len(self.table.classes) - len(task.classes)
+        self.fixed = len(self.task_map.classes) - len(task.classes)
 
     def param_groups(self) -> list[Any]:
         """Return everything in the first task, and the head in later ones."""

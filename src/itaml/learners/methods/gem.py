@@ -1,18 +1,18 @@
 """GEM: gradient episodic memory (Lopez-Paz and Ranzato, NeurIPS 2017).
 
-| symbol   | here                                                                                       |
-|----------|--------------------------------------------------------------------------------------------|
-| M_k      | the exemplars of task k                                                                    |
-| g        | gradient of the batch's loss                                                               |
-| g_k, G   | gradients of the losses of the memories, one row for each earlier task                     |
-| g~       | the gradient nearest to g that raises no memory's loss, to first order                     |
-| v        | the dual's variables, one a memory                                                         |
-| gamma    | `margin`, added to v, which favours the memories                                           |
+| symbol | here                                                                   |
+|--------|------------------------------------------------------------------------|
+| M_k    | the exemplars of task k                                                |
+| g      | gradient of the batch's loss                                           |
+| g_k, G | gradients of the losses of the memories, one row for each earlier task |
+| g~     | the gradient nearest to g that raises no memory's loss, to first order |
+| v      | the dual's variables, one per memory                                   |
+| gamma  | `margin`, added to v, which favours the memories                       |
 
 Differences from the paper:
 
 * The memory is the budget that all learners here have, shared equally by all classes and chosen at random; the paper
-  keeps the last pictures of each task and gives a task its share from the start.
+  keeps the last images of each task and gives a task its share from the start.
 * The paper tells the task at test time and trains its columns only; here the loss runs over all classes seen.
 * The paper looks at whole memories in every step; `memory_batch` looks at a random part of each.
 """
@@ -40,7 +40,7 @@ class GEMSettings(MemorySettings):
     """Settings of GEM."""
 
     margin: Annotated[float, Field(ge=0)] = 0.5  # gamma
-    memory_batch: Annotated[int, Field(ge=0)] = 0  # pictures of each memory a step; 0 is all
+    memory_batch: Annotated[int, Field(ge=0)] = 0  # images of each memory per step; 0 is all
 
 
 class GEM(Method):
@@ -67,15 +67,15 @@ class GEM(Method):
         return self.predictor.cached("memories", self._read_memories)
 
     def _read_memories(self) -> list[Batch]:
-        parts = [self.memory.exemplars(classes) for classes in self.table.tasks]
+        parts = [self.memory.exemplars(classes) for classes in self.task_map.tasks]
         return [self.context.make_batch(*part.load()) for part in parts if part is not None]
 
     def _part(self, memory: Batch) -> Batch:
         """Return a random part of a memory, drawn from the generator that the epoch is seeded with."""
-        most = self.settings.memory_batch
-        if not most or most >= len(memory.targets):
+        limit = self.settings.memory_batch
+        if not limit or limit >= len(memory.targets):
             return Batch(memory.images, memory.targets, memory.tasks)
-        chosen = torch.randperm(len(memory.targets))[:most].to(memory.targets.device)
+        chosen = torch.randperm(len(memory.targets))[:limit].to(memory.targets.device)
         return Batch(memory.images[chosen], memory.targets[chosen], memory.tasks[chosen])
 
     def _gradient(self, batch: Batch, loss: Callable[[Batch], Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,17 +1,17 @@
 """iCaRL: incremental classifier and representation learning (Rebuffi, Kolesnikov, Sperl and Lampert, CVPR 2017).
 
-| symbol   | here                                                                                  |
-|----------|---------------------------------------------------------------------------------------|
-| phi(x)   | features, scaled to unit length                                                       |
-| mu_y     | `_means`: mean of the features of the exemplars of class y, scaled to unit length      |
-| P_y      | exemplars of y, in the order of herding (Algorithm 4: `memory.select.herding_order`)  |
-| g_y(x)   | sigmoid of a logit                                                                    |
-| q_y      | the same of the teacher, the network before the task                                  |
-| K, m     | `memory`, and the share of it that each class has                                     |
+| symbol | here                                                                                    |
+|--------|-----------------------------------------------------------------------------------------|
+| phi(x) | features, scaled to unit length                                                         |
+| mu_y   | `_means`: mean of the features of the exemplars of class y, scaled to unit length       |
+| P_y    | exemplars of y, in the order of herding (Algorithm 4: `memory.selection.herding_order`) |
+| g_y(x) | sigmoid of a logit                                                                      |
+| q_y    | the same of the teacher, the network before the task                                    |
+| K, m   | `memory`, and the share of it that each class has                                       |
 
 Differences from the paper: the loss is the mean over columns instead of their sum, so that a rate fits
 tasks of any size. Shares of exemplars differ by at most one. While a task is under way its new classes have no
-exemplars: they are not named, and before any exemplars the network itself answers. More pictures of known classes,
+exemplars: they are not named, and before any exemplars the network itself answers. More images of known classes,
 without a new class among them, are learned with their labels alone.
 """
 
@@ -28,7 +28,7 @@ from itaml.learners.batch import Batch
 from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import MemorySettings
-from itaml.meta.loss import Loss
+from itaml.losses import Loss
 
 
 class ICaRLSettings(MemorySettings):
@@ -43,7 +43,7 @@ class ICaRLSettings(MemorySettings):
             raise ValueError(
                 "icarl names classes by exemplar means, not by a head that could adapt: adapt_steps must be 0"
             )
-        if self.mirror:
+        if self.flip_tta:
             raise ValueError("icarl names classes by distances, not by scores to be averaged: mirror must be off")
         if self.loss != "bce" or self.negatives != "seen":
             raise ValueError("icarl is defined with loss=bce and negatives=seen")
@@ -75,9 +75,9 @@ class ICaRL(Method):
 
     def _means(self) -> tuple[Tensor, Tensor]:
         """Return mu of each column (columns, d), and which columns have exemplars (columns,)."""
-        means = torch.zeros(len(self.table.classes), self.model.head.weight.shape[1])
+        means = torch.zeros(len(self.task_map.classes), self.model.head.weight.shape[1])
         known = torch.zeros(len(means), dtype=torch.bool)
-        for column, class_id in enumerate(self.table.classes):
+        for column, class_id in enumerate(self.task_map.classes):
             exemplars = self.memory.exemplars([class_id])
             if exemplars is not None:
                 mean = F.normalize(self.predictor.features(exemplars.load()[0]), dim=1).mean(0)

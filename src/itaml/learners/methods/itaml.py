@@ -14,10 +14,10 @@ Differences from the paper:
 * `update="paper"` is Algorithm 1; `update="released"` is what the authors' released code computes, for comparison:
   tasks one after another, one optimizer for all, eta from a task number that counts from 0, r overwritten with 1.
 * `negatives="seen"` and `loss="ce"` are ours; the paper is `own` and `bce`. Both are averaged within each task first.
-* The optimizer's state and batch-norm statistics between inner loops: see `meta.inner`; the paper does not say.
+* The optimizer's state and batch-norm statistics between inner loops: see `meta.inner_loop`; the paper does not say.
 * An inner loop without samples leaves its task at the base and counts in the mean.
-* With `balance="logits"` (see `learners.recipe`) every image weighs the same, instead of the mean over tasks, in which
-  an exemplar weighs many times what a new image does.
+* With `class_balancing="logits"` (see `learners.recipe`) every image weighs the same, instead of the mean over tasks,
+  in which an exemplar weighs many times what a new image does.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from itaml.learners.method import Method
 from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.learners.recipe import Recipe
 from itaml.meta.engines import inner_loop, meta_step_of
+from itaml.meta.engines.fused import apply_weight_decay, fused_loss
 from itaml.meta.eta import eta
-from itaml.meta.fused import apply_weight_decay, fused_loss
-from itaml.meta.inner import micro_batches
+from itaml.meta.inner_loop import micro_batches
 from itaml.optimizers import backward, make_optimizer
 
 
@@ -69,7 +69,7 @@ class ITAML(Method):
 
     def eta(self) -> float:
         """Return eta for the task under way."""
-        number = len(self.table) - (self.settings.update == "released")  # the released code counts tasks from 0
+        number = len(self.task_map) - (self.settings.update == "released")  # the released code counts tasks from 0
         horizon = self.settings.horizon
         return eta(number, beta=self.settings.beta, horizon=horizon if isinstance(horizon, int) else None)
 
@@ -79,10 +79,10 @@ class ITAML(Method):
             return self._fused_step(batch, optimizer)
         self.inner.make_optimizer = partial(self._optimizer, lr=optimizer.param_groups[0]["lr"])
         base = params.snapshot(self.model)  # Phi_base
-        batches = micro_batches(batch.images, batch.targets, self.table)  # line 8: B_mu^1 .. B_mu^t
+        batches = micro_batches(batch.images, batch.targets, self.task_map)  # line 8: B_mu^1 .. B_mu^t
         weights = self.meta_step(base, batches, adapt=self.inner, eta=self.eta())  # lines 4 to 14
         params.restore(self.model, weights)
-        return self.inner.settle()
+        return self.inner.finish_iteration()
 
     def _fused_step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         """Take the same iteration in one pass: at r = 1, base - (eta * lr) * mean of the tasks' gradients (Lemma 2)."""
@@ -92,7 +92,7 @@ class ITAML(Method):
 
         def compute_gradients() -> Tensor:
             loss = backward(self.total_loss(batch))
-            if s.balance == "tasks":
+            if s.class_balancing == "tasks":
                 head, decay = self.model.head, s.weight_decay
                 apply_weight_decay(optimizer, head, batch.targets, weight_decay=decay, negatives=s.negatives)
             return loss
@@ -102,9 +102,9 @@ class ITAML(Method):
     def loss(self, batch: Batch) -> Tensor:
         """Return the loss whose gradient is the mean of the tasks' own gradients."""
         s = self.settings
-        if s.balance == "logits":
+        if s.class_balancing == "logits":
             return super().loss(batch)
-        return fused_loss(self.logits(batch), batch.targets, self.table, loss=s.loss, negatives=s.negatives)
+        return fused_loss(self.logits(batch), batch.targets, self.task_map, loss=s.loss, negatives=s.negatives)
 
     def param_groups(self) -> list[Any]:
         """Return the backbone and the head, whose weight decay may differ."""

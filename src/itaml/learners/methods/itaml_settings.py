@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from itaml.learners.settings import Count, TrainingSettings
-from itaml.meta.batched import ELEMENTWISE
+from itaml.meta.engines.batched import ELEMENTWISE
 
 
 class ITAMLSettings(TrainingSettings):
@@ -27,13 +27,16 @@ class ITAMLSettings(TrainingSettings):
             raise ValueError(
                 f"engine=batched is for update=paper and optimizer one of {', '.join(sorted(ELEMENTWISE))}"
             )
-        if (self.distill or self.grow_from < 1) and not self.fused:
+        if (self.distill or self.progressive_resize_from < 1) and not self.fused:
             raise ValueError(
-                "distill and grow_from are for the fused engine: it needs update=paper and inner_steps=1; "
-                "with another engine set distill=0 and grow_from=1"
+                "distill and progressive_resize_from are for the fused engine: it needs update=paper and "
+                "inner_steps=1; "
+                "with another engine set distill=0 and progressive_resize_from=1"
             )
-        if self.balance == "logits" and not self.fused:
-            raise ValueError("balance=logits is for the fused engine; set balance=tasks for other engines")
+        if self.class_balancing == "logits" and not self.fused:
+            raise ValueError(
+                "class_balancing=logits is for the fused engine; set class_balancing=tasks for other engines"
+            )
         return self
 
     @property

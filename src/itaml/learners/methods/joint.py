@@ -7,7 +7,7 @@
 
 Differences from offline training: the network goes on from the weights of the task before, instead of from new ones.
 
-State: the pictures of all tasks learned are part of the state, as pixels, because a learner that is resumed cannot ask
+State: the images of all tasks learned are part of the state, as pixels, because a learner that is resumed cannot ask
 for them again. A state is as large as the data (47 MB for MNIST), and data decoded from files is held in memory; for
 data sets beyond memory use `replay` with the largest memory that fits. The setting `memory` is not used.
 """

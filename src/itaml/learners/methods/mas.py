@@ -35,7 +35,7 @@ from itaml.params import Weights
 class MASSettings(ImportanceSettings):
     """Settings of MAS."""
 
-    samples: Annotated[int, Field(ge=0)] = 500  # images a task; 0 is all
+    samples: Annotated[int, Field(ge=0)] = 500  # images per task; 0 is all
 
 
 class MAS(Method):
@@ -57,7 +57,7 @@ class MAS(Method):
     def end_task(self, task: Task) -> None:
         """Add the task's importance, and move the anchor to the weights it ends with."""
         generator = seeding.generator(self.seeds.batches, "importance", task.index)
-        images, labels = some_images(task.train, most=self.settings.samples, generator=generator)
+        images, labels = some_images(task.train, limit=self.settings.samples, generator=generator)
         omega = sensitivity(self.model, self.context.make_batch(images, labels).images)
         if len(self.anchors):
             before = self.anchors.importance()

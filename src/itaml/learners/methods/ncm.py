@@ -1,7 +1,7 @@
 """NCM: the nearest class mean of features (Mensink, Verbeek, Perronnin and Csurka, TPAMI 2013; iCaRL's classifier).
 
-| symbol | here                          |
-|--------|-------------------------------|
+| symbol | here                            |
+|--------|---------------------------------|
 | m_c    | mean of the features of class c |
 
     score of class c for features f:  m_c^T f - m_c^T m_c / 2

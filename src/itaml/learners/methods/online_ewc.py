@@ -1,4 +1,4 @@
-"""Online EWC: one running Fisher instead of one a task (Schwarz et al., Progress & Compress, ICML 2018, section 3).
+"""Online EWC: one running Fisher instead of one per task (Schwarz et al., Progress & Compress, ICML 2018, section 3).
 
 | symbol        | here                                                      |
 |---------------|-----------------------------------------------------------|

@@ -28,7 +28,7 @@ from itaml.learners.batch import Batch
 from itaml.learners.components.first_order import TRAITS, FirstOrderSettings, outer_step
 from itaml.learners.contract import Traits
 from itaml.learners.method import Method
-from itaml.meta.first_order import total
+from itaml.meta.meta_gradients import total
 
 
 class Reptile(Method):

@@ -1,13 +1,13 @@
 """RPS-net: random path selection (Rajasegaran, Hayat, Khan, Khan and Shao, NeurIPS 2019).
 
-| symbol      | here                                                                                              |
-|-------------|---------------------------------------------------------------------------------------------------|
-| L, M        | layers of the backbone, `modules` in each (see `models.paths`)                                    |
-| P_k         | the path of task k: one module a layer                                                            |
-| P_k^tr      | its modules that no path had before: the only ones that train, with the head                      |
-| P_k^ts      | the modules of all paths so far, whose outputs add up: what is computed in training and at inference |
-| J           | `path_tasks`: a new path every J tasks                                                            |
-| phi, gamma  | weight of the distillation loss, `rigidness`                                                      |
+| symbol     | here                                                                                                 |
+|------------|------------------------------------------------------------------------------------------------------|
+| L, M       | layers of the backbone, `modules` in each (see `models.path_network`)                                |
+| P_k        | the path of task k: one module per layer                                                             |
+| P_k^tr     | its modules that no path had before: the only ones that train, with the head                         |
+| P_k^ts     | the modules of all paths so far, whose outputs add up: what is computed in training and at inference |
+| J          | `path_tasks`: a new path every J tasks                                                               |
+| phi, gamma | weight of the distillation loss, `rigidness`                                                         |
 
     L = L_ce + phi * L_dist,    phi = 1 for k <= J,  gamma * (k - J) after that      (k counts from 0)
 
@@ -36,7 +36,7 @@ from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Count, MemorySettings, Share, Temperature
-from itaml.models.paths import PathNetwork
+from itaml.models.path_network import PathNetwork
 
 
 class RPSNetSettings(MemorySettings):
@@ -66,7 +66,7 @@ class RPSNet(Method):
         """Take a new path if it is time for one, and if one is left."""
         if not task.classes:
             return
-        number, s = len(self.table) - 1, self.settings
+        number, s = len(self.task_map) - 1, self.settings
         saturated = number // s.path_tasks >= s.modules or bool(self.paths.used.all())
         if number % s.path_tasks or saturated:
             return
@@ -79,7 +79,7 @@ class RPSNet(Method):
 
     def phi(self) -> float:
         """Return the weight of the distillation loss for the task under way."""
-        after = len(self.table) - 1 - self.settings.path_tasks  # k - J
+        after = len(self.task_map) - 1 - self.settings.path_tasks  # k - J
         return 1.0 if after <= 0 else self.settings.rigidness * after
 
     def loss(self, batch: Batch) -> Tensor:

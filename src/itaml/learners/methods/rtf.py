@@ -1,12 +1,12 @@
 """RtF: replay through feedback (van de Ven and Tolias, Generative replay with feedback connections, arXiv 1809.10635).
 
-| symbol           | here                                                                                       |
-|------------------|--------------------------------------------------------------------------------------------|
+| symbol           | here                                                                                        |
+|------------------|---------------------------------------------------------------------------------------------|
 | z                | `latent` variables, behind the classifier's last hidden layer, with a standard normal prior |
-| L_classification | cross-entropy of new pictures                                                              |
-| L_distillation   | cross-entropy with the former self's softened probabilities, of replayed pictures          |
-| L_generative     | the autoencoder's loss, of both                                                            |
-| T                | `temperature`                                                                              |
+| L_classification | cross-entropy of new images                                                                 |
+| L_distillation   | cross-entropy with the former self's softened probabilities, of replayed images             |
+| L_generative     | the autoencoder's loss, of both                                                             |
+| T                | `temperature`                                                                               |
 
     L_current = L_generative + L_classification,    L_replay = L_generative + L_distillation               (section 6.1)
     L_total = 1/t * L_current + (1 - 1/t) * L_replay                                                       (section 4.2)
@@ -14,7 +14,7 @@
 The encoder is the classifier's backbone, so that one network classifies and generates.
 
 Differences from the paper: L_generative is a mean over pixels and has a weight of its own, `generative`; the paper
-has none. New classes have probability 0 in replayed labels. The decoder is a perceptron behind any backbone.
+has none. New classes have probability 0 in replayed labels. The decoder is an MLP behind any backbone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Positive
-from itaml.meta.inner import normalized_alone
+from itaml.models.batch_norm import single_image_batch_norm
 from itaml.models.vae import Feedback
 
 
@@ -89,7 +89,7 @@ class RtF(Method):
     def _both(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits and L_generative, from one pass through the backbone."""
         assert isinstance(self.replayer.generator, Feedback)
-        with normalized_alone(self.model, len(images)), self.context.autocast():
+        with single_image_batch_norm(self.model, len(images)), self.context.autocast():
             features = self.model.features(images)
             logits = self.model.head(features)
         return logits.float(), self.replayer.generator.losses(features.float(), images).mean()

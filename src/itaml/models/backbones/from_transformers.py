@@ -1,6 +1,6 @@
 """Backbones of transformers: a model folder, or a repository of the Hugging Face hub.
 
-The preprocessing is read from `preprocessor_config.json`, not through an image processor, which may need torchvision.
+The preprocessing is read from `preprocessor_config.json`, not through an image CPU, which may need torchvision.
 Weights are read from safetensors only, and code in a repository is never run.
 """
 

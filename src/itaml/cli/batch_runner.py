@@ -1,0 +1,128 @@
+"""What the commands that start many runs share: progress, Ctrl-C, the printed table, failures at the end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from itaml.experiment.sweep.executors.pool import Job, Pool
+    from itaml.report.table import Table
+
+
+TEXT = "table"  # the format for people
+
+
+def check_format(form: str, *, as_json: bool) -> None:
+    """Refuse a format that a table cannot be printed in.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        UsageError: JSON was asked for beside another format.
+    """
+    from itaml.errors import UnknownNameError, UsageError
+    from itaml.registry import unknown
+    from itaml.report.formats import FORMATS
+
+    if form == "json":
+        raise UsageError("for JSON use --json, not --format json")
+    if form not in (TEXT, *FORMATS):
+        raise UnknownNameError(unknown("format", form, (TEXT, *FORMATS)))
+    if as_json and form != TEXT:
+        raise UsageError(f"give either --json or --format {form}")
+
+
+def run_batch(
+    jobs: Sequence[Job],
+    *,
+    parallel: int | None,
+    data_root: Path | None,
+    force: bool,
+    quiet: bool,
+    threads: int | None = None,
+) -> None:
+    """Run what is missing and show the progress; on Ctrl-C end the jobs and say how to continue.
+
+    Raises:
+        SettingsError: this machine cannot compute as the runs are to be computed.
+        InterruptedRunError: it was stopped.
+    """
+    from itaml.cli.batch_progress import Overview
+    from itaml.data.root import data_root as find_root
+    from itaml.errors import InterruptedRunError
+    from itaml.experiment.sweep.executors.pool import Pool
+    from itaml.hardware.machine import cores
+    from itaml.learners.compute import check_compute
+
+    missing = sum(job.state == "waiting" for job in jobs)
+    if missing:
+        check_compute(jobs[0].config.compute)  # one error rather than one for each run
+    limit = max(1, min(parallel or cores(), missing))
+    pool = Pool(jobs, parallel=limit, data_root=find_root(data_root), force=force, threads=threads)
+    with (
+        _interruptible(pool) as printers,
+        Overview(pool.jobs, live=sys.stderr.isatty() and not quiet, quiet=quiet) as view,
+    ):
+        printers.append(view.say)
+        pool.run(on_step=view.update)
+    if pool.stopping:
+        done = sum(job.state in ("kept", "done") for job in pool.jobs)
+        raise InterruptedRunError(
+            f"stopped; {done} of {len(pool.jobs)} runs are finished and the others are saved: "
+            "repeat the command to continue"
+        )
+
+
+@contextmanager
+def _interruptible(pool: Pool) -> Iterator[list[object]]:
+    """Let the first Ctrl-C end the jobs after their epochs, and the second at once; never leave a job behind."""
+    printers: list[object] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        if pool.stopping:
+            pool.kill()
+            return
+        for print_line in printers:
+            print_line("stopping after the current epochs; Ctrl-C again to stop at once")  # type: ignore[operator]
+        pool.stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield printers
+    except BaseException:
+        pool.kill()
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def show_table(table: Table, form: str, *, as_json: bool) -> None:
+    """Print a table as text with its notes, as JSON, or in another of the formats."""
+    from itaml.cli.tables import Best, print_notes, print_table
+    from itaml.report.formats import written
+    from itaml.report.table import cells_of
+
+    if as_json or form != TEXT:
+        print(written(table, "json" if as_json else form))
+        return
+    head, *rows = cells_of(table, Best)
+    print_table(head, rows)
+    print_notes(table.notes)
+
+
+def report_failures(jobs: Sequence[Job], problems: Sequence[str]) -> None:
+    """Say at the end which runs failed, or are not in the table, and exit with 1 if any."""
+    failed = [job for job in jobs if job.state == "failed"]
+    for job in failed:
+        print(f"failed: {job.name}: {job.error}", file=sys.stderr)
+    for problem in problems:
+        print(f"not in the table: {problem}", file=sys.stderr)
+    if failed or problems:
+        raise typer.Exit(1)

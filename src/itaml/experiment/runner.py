@@ -1,0 +1,252 @@
+"""The only loop over tasks: learn, evaluate, save; and go on after an interruption to the same bits."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from itaml.data.stream import Task, TaskStream
+from itaml.errors import CheckpointError, DataError, InterruptedRunError, RunExistsError
+from itaml.events import Callback, EpochDone, Event, TaskStarted
+from itaml.experiment.build import make_learner, make_stream
+from itaml.experiment.event_log import EventLog, RunDone, RunStarted, TaskDone
+from itaml.experiment.result import NAME, Result, TaskRow
+from itaml.experiment.result_assembly import CURVE, assemble, task_row
+from itaml.experiment.run_config import RunConfig, completed, differences
+from itaml.experiment.transfer import Transfer
+from itaml.learners.contract import Learner
+from itaml.metrics.evaluate import Evaluation, evaluate
+from itaml.safe_files import leftover, read_json, sweep, write_json
+from itaml.storage import State, load_state, save_state
+
+CONFIG, CHECKPOINT, RESULT, EVENTS = "config.json", "checkpoint.safetensors", NAME, "events.jsonl"
+KIND = "run checkpoint"
+
+
+def run_experiment(
+    config: RunConfig,
+    folder: Path | str,
+    *,
+    data_root: Path | str | None = None,
+    resume: bool = False,
+    force: bool = False,
+    callbacks: Sequence[Callback] = (),
+    checkpoint_seconds: float = 30.0,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Run a configuration and return its result, which is also written to `folder/result.json`.
+
+    Args:
+        config: what to run.
+        folder: where everything about the run is kept.
+        data_root: where data sets lie, for benchmarks that need one.
+        resume: go on with an unfinished run in `folder`; a finished one is returned as it is.
+        force: delete a run that is in `folder`.
+        callbacks: called with every event.
+        checkpoint_seconds: save after an epoch when the last checkpoint is older than this; 0 saves after every epoch.
+        stop: asked after every epoch; if it says yes, the run is saved and ended.
+
+    Raises:
+        RunExistsError: the folder holds a run and neither `resume` nor `force` was given.
+        CheckpointError: what is there cannot be resumed, because it is damaged or of another configuration.
+        InterruptedRunError: `stop` said yes.
+    """
+    folder = Path(folder)
+    if inspect_folder(config, folder, resume=resume, force=force):
+        return _finished(folder)
+    stream = make_stream(config, data_root=data_root)
+    learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
+    if force and folder.exists():
+        _delete(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
+    if not (folder / CONFIG).exists():
+        write_json(folder / CONFIG, config.model_dump(mode="json"), checksum=True)
+    run = _Run(
+        config,
+        folder,
+        stream=stream,
+        learner=learner,
+        callbacks=callbacks,
+        checkpoint_seconds=checkpoint_seconds,
+        stop=stop,
+    )
+    return run.go()
+
+
+def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force: bool) -> bool:
+    """Check that a run may use a folder, without changing it; return whether it holds a finished run that is resumed.
+
+    Raises:
+        RunExistsError: see `run_experiment`.
+        CheckpointError: see `run_experiment`.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise RunExistsError(f"{folder} is a file, not a run's folder; choose another with --out")
+    occupied = not _is_empty(folder)
+    if occupied and not (folder / CONFIG).is_file():
+        raise RunExistsError(f"{folder} holds something that is not a run; choose another folder with --out")
+    if not occupied or force:
+        return False
+    if not resume:
+        state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
+        raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
+    changed = _changed_settings(config, folder)
+    if changed:
+        raise CheckpointError(
+            f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
+        )
+    if not (folder / RESULT).is_file():
+        return False
+    read_json(folder / RESULT)
+    return True
+
+
+def _finished(folder: Path) -> Result:
+    try:
+        return Result.load(folder)
+    except DataError as error:
+        raise CheckpointError(f"{error}; --force deletes it and starts again") from error
+
+
+def _is_empty(folder: Path) -> bool:
+    """Say whether a folder holds nothing but temporary files, which a kill while a run began may leave."""
+    return not folder.exists() or all(leftover(path.name) for path in folder.iterdir())
+
+
+def _delete(folder: Path) -> None:
+    """Delete a run; its configuration goes last, so that a kill in between leaves something that is known as a run."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == CONFIG):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _changed_settings(config: RunConfig, folder: Path) -> Sequence[str]:
+    try:
+        return differences(completed(read_json(folder / CONFIG)), config.model_dump(mode="json"))
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{folder / CONFIG} is not what a run writes; --force deletes the run") from error
+
+
+class _Run:
+    """One pass through the stream; holds what is saved: the rows of finished tasks, and what the present one took."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        *,
+        stream: TaskStream,
+        learner: Learner,
+        callbacks: Sequence[Callback],
+        checkpoint_seconds: float,
+        stop: Callable[[], bool],
+    ) -> None:
+        self.config, self.folder, self.stream, self.learner = config, folder, stream, learner
+        self.callbacks: list[Callback] = [EventLog(folder / EVENTS), *callbacks]
+        self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
+        self.rows: list[TaskRow] = []
+        self.last: Evaluation | None = None  # after the last task, with the sizes of the curve
+        self.transfer = Transfer(learner, stream)
+        self.epochs = 0  # of the task under way
+        self.spent = 0.0  # seconds on the task under way
+        self.saved_at = time.monotonic()
+        if hasattr(learner, "callback"):
+            learner.callback = self.on_event
+
+    def go(self) -> Result:
+        checkpoint = self.folder / CHECKPOINT
+        resumed = checkpoint.exists()
+        if resumed:
+            self.restore(load_state(checkpoint, kind=KIND))
+        c = self.config
+        self.notify(RunStarted(c.benchmark, c.method, c.preset, c.seed, len(self.stream), resumed))
+        for task in self.stream[len(self.rows) :]:
+            self.learn(replace(task, index=len(self.rows)))
+            if self.stop() and len(self.rows) < len(self.stream):
+                raise InterruptedRunError(f"stopped after task {len(self.rows)} of {len(self.stream)}")
+        last = self.last or self.evaluate(
+            len(self.stream)
+        )  # the run may have ended between its last row and its result
+        result = assemble(c, self.stream, self.rows, last).save(self.folder / RESULT)
+        self.notify(RunDone(result.final))
+        return result
+
+    def learn(self, task: Task) -> None:
+        """Learn one task, evaluate, and save."""
+        before = self.transfer.before(task)
+        self.learner.learn(task)
+        evaluation = self.evaluate(task.index + 1)
+        row = task_row(
+            task.index,
+            self.stream,
+            evaluation,
+            sizes=self.config.p,
+            epochs=self.epochs,
+            seconds=self.spent,
+            measures=before,
+        )
+        self.rows.append(row)
+        self.epochs, self.spent = 0, 0.0
+        self.transfer.learned()
+        self.save()
+        self.notify(TaskDone(task.index, row))
+
+    def evaluate(self, seen: int) -> Evaluation:
+        """Evaluate on the first `seen` tasks; on all of them, with the sizes of the curve as well."""
+        whole = seen == len(self.stream)
+        sizes = sorted({*self.config.p, *CURVE}) if whole else self.config.p
+        evaluation = evaluate(
+            self.learner, self.stream, seen=seen, continuum_sizes=sizes, seed=self.config.seeds.continua
+        )
+        self.last = evaluation if whole else None
+        return evaluation
+
+    def on_event(self, event: Event) -> None:
+        """Pass a learner's event on, with class names and steps, and save after an epoch if it is time."""
+        if isinstance(event, TaskStarted):
+            event = replace(event, classes=tuple(self.stream.class_names[int(c)] for c in event.classes))
+        if isinstance(event, EpochDone):
+            event = replace(event, step=self.epochs_before(event) + event.epoch)
+        self.notify(event)
+        if not isinstance(event, EpochDone):
+            return
+        self.epochs = event.epoch
+        self.spent += event.seconds
+        stopping = self.stop()
+        if stopping or time.monotonic() - self.saved_at >= self.checkpoint_seconds:
+            self.save()
+        if stopping:
+            where = f"task {event.task + 1} of {len(self.stream)}, epoch {event.epoch} of {event.epochs}"
+            raise InterruptedRunError(f"stopped after {where}")
+
+    def epochs_before(self, event: EpochDone) -> int:
+        """Return how many epochs the finished tasks had; rows of old checkpoints do not say, and count as this task."""
+        return sum(event.epochs if row.epochs is None else row.epochs for row in self.rows)
+
+    def notify(self, event: Event) -> None:
+        for callback in self.callbacks:
+            callback(event)
+
+    def save(self) -> None:
+        state = {
+            "rows": [row.to_dict() for row in self.rows],
+            "epochs": self.epochs,
+            "spent": self.spent,
+            "transfer": self.transfer.state_dict(),
+            "learner": self.learner.state_dict(),
+        }
+        save_state(self.folder / CHECKPOINT, state, kind=KIND)
+        self.saved_at = time.monotonic()
+
+    def restore(self, state: State) -> None:
+        self.rows = [TaskRow.model_validate(row) for row in state["rows"]]
+        self.epochs, self.spent = state.get("epochs", 0), state["spent"]
+        self.transfer.load_state_dict(state.get("transfer"))
+        self.learner.load_state_dict(state["learner"])

@@ -1,0 +1,47 @@
+"""The exemplars that a finished run ended with, read from its checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from itaml.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def read_exemplars(run: Path, tasks: list[list[str]]) -> dict[str, torch.Tensor]:
+    """Return the exemplars of every class by class name, empty if the method keeps none.
+
+    Args:
+        run: folder of a finished run.
+        tasks: names of the classes of each task, in the order in which they were learned.
+
+    Raises:
+        CheckpointError: there is no checkpoint, or it is damaged.
+    """
+    from itaml.experiment.runner import CHECKPOINT, KIND  # noqa: PLC0415 (torch; tables of results do not need it)
+    from itaml.storage import load_state  # noqa: PLC0415
+
+    if not (run / CHECKPOINT).is_file():
+        raise CheckpointError("there is no checkpoint beside the result")
+    learner = load_state(run / CHECKPOINT, kind=KIND).get("learner")
+    names = _names(learner, tasks)
+    return {names.get(key, f"class {key}"): images for key, images in _images(learner).items()}
+
+
+def _images(learner: Any) -> dict[str, torch.Tensor]:
+    """Return the images by class number, whatever kind of learner it was."""
+    memory = learner.get("memory") if isinstance(learner, dict) else None
+    found = memory.get("images") if isinstance(memory, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {key: images for key, images in found.items() if getattr(images, "ndim", 0) == 4 and len(images)}
+
+
+def _names(learner: Any, tasks: list[list[str]]) -> dict[str, str]:
+    """Return class names by class number: the numbers of a task and its names are in the same order."""
+    table = learner.get("table") if isinstance(learner, dict) else None
+    pairs = zip(table or [], tasks, strict=False)
+    return {str(number): name for row, names in pairs for number, name in zip(row, names, strict=False)}

@@ -1,0 +1,1 @@
+"""Sweeps: many runs that are compared, their plans, and the executors that run them."""

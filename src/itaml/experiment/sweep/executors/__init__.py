@@ -1,0 +1,1 @@
+"""Executors: where the runs of a sweep are computed."""

@@ -1,0 +1,150 @@
+"""`Memory`: at most `budget` images, an equal share for each class (to within one), kept as pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from itaml.data.images import ClassId, ImageSet
+from itaml.errors import CheckpointError, SettingsError
+from itaml.memory.selection import SELECTIONS, herding_order, random_order
+
+Features = Callable[[Tensor], Tensor]
+
+
+class Memory:
+    """The fixed-budget exemplar memory M.
+
+    Args:
+        budget: images kept in all, of all classes together.
+        selection: `random` (the paper), `herding` (needs features) or `first`.
+    """
+
+    def __init__(self, *, budget: int, selection: str = "random") -> None:
+        if budget < 0:
+            raise SettingsError(f"a memory of {budget} images is not possible")
+        if selection not in SELECTIONS:
+            raise SettingsError(f"selection must be one of {', '.join(SELECTIONS)}, not {selection!r}")
+        self.budget = budget
+        self.selection = selection
+        self._images: dict[ClassId, Tensor] = {}  # class -> (k, c, h, w), most wanted first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._images.values()))
+
+    @property
+    def classes(self) -> tuple[ClassId, ...]:
+        """Classes in order of arrival."""
+        return tuple(self._images)
+
+    def count(self, class_id: ClassId) -> int:
+        """Return how many images of a class are kept."""
+        return len(self._images[class_id])
+
+    def share(self, rank: int, classes: int) -> int:
+        """Return the share of the class that arrived `rank`-th among `classes`; it never grows as classes arrive."""
+        return self.budget // classes + (rank < self.budget % classes)
+
+    def check_room(self, classes: int) -> None:
+        """Refuse a number of classes that leaves some without an image.
+
+        Raises:
+            SettingsError: the budget is smaller than the number of classes.
+        """
+        if 0 < self.budget < classes:
+            raise SettingsError(f"a memory of {self.budget} images is smaller than the {classes} classes to remember")
+
+    def add(
+        self,
+        images: ImageSet,
+        classes: Iterable[ClassId],
+        *,
+        generator: torch.Generator,
+        features: Features | None = None,
+    ) -> None:
+        """Choose exemplars of `classes` from `images` and shrink the shares of the classes already there.
+
+        A class that is in the memory already is chosen anew from its old exemplars and the new images together.
+
+        Args:
+            images: where to choose from; classes other than `classes` are ignored.
+            classes: classes to add or to refresh.
+            generator: for the random selection.
+            features: maps pixels to features, for herding.
+        """
+        there = set(images.labels.unique().tolist())
+        arriving = dict.fromkeys(class_id for class_id in classes if class_id in there)
+        known = [*self._images, *(c for c in arriving if c not in self._images)]
+        if not known:
+            return
+        self.check_room(len(known))
+        shares = {class_id: self.share(rank, len(known)) for rank, class_id in enumerate(known)}
+        for class_id in known:
+            if class_id in arriving:
+                self._images[class_id] = self._choose(class_id, images, shares[class_id], generator, features)
+            else:
+                self._images[class_id] = self._images[class_id][: shares[class_id]].clone()
+
+    def _choose(
+        self, class_id: ClassId, images: ImageSet, limit: int, generator: torch.Generator, features: Features | None
+    ) -> Tensor:
+        members = images.of_classes([class_id])
+        old = self._images.get(class_id)
+        if self.selection == "herding":
+            assert features is not None, "herding needs features"
+            pixels = _with_old(members.load()[0], old)
+            return pixels[herding_order(features(pixels), limit=limit)]
+        if old is not None:
+            pixels = _with_old(members.load()[0], old)
+            order = (
+                random_order(len(pixels), generator=generator)
+                if self.selection == "random"
+                else torch.arange(len(pixels))
+            )
+            return pixels[order[:limit]]
+        order = (
+            random_order(len(members), generator=generator)
+            if self.selection == "random"
+            else torch.arange(len(members))
+        )
+        return members.batch(order[:limit])[0].clone()
+
+    def keep(self, class_id: ClassId, positions: Tensor) -> None:
+        """Keep only the exemplars of a class at `positions` (k,), in that order."""
+        self._images[class_id] = self._images[class_id][positions]
+
+    def exemplars(self, classes: Iterable[ClassId] | None = None) -> ImageSet | None:
+        """Return the images of `classes` (of all, if not given), or None when there are none."""
+        wanted = [c for c in (self._images if classes is None else classes) if c in self._images and self.count(c)]
+        if not wanted:
+            return None
+        labels = torch.cat([torch.full((self.count(c),), c) for c in wanted])
+        return ImageSet.from_arrays(torch.cat([self._images[c] for c in wanted]), labels)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return everything that is kept."""
+        return {
+            "budget": self.budget,
+            "selection": self.selection,
+            "classes": list(self._images),
+            "images": {str(class_id): pixels for class_id, pixels in self._images.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Take over a saved memory.
+
+        Raises:
+            CheckpointError: it is not one.
+        """
+        try:
+            self.budget = int(state["budget"])  # type: ignore[call-overload]
+            self.selection = str(state["selection"])
+            self._images = {c: state["images"][str(c)].clone() for c in state["classes"]}  # type: ignore[index, attr-defined]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"not a saved memory: {error!r}") from error
+
+
+def _with_old(new: Tensor, old: Tensor | None) -> Tensor:
+    return new if old is None else torch.cat([old, new])

@@ -1,0 +1,34 @@
+"""Checks of single numbers that Python code passes."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from itaml.errors import SettingsError
+
+
+def check_whole(name: str, value: Any, *, least: int = 1) -> None:
+    """Refuse what is not a whole number of at least `least`.
+
+    Raises:
+        SettingsError: it is not; the message names the value.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise SettingsError(f"{name} must be a whole number of at least {least}, not {value!r:.60}")
+
+
+def check_number(name: str, value: Any, *, least: float, limit: float = float("inf")) -> None:
+    """Refuse what is not a finite number between `least` and `limit`.
+
+    Raises:
+        SettingsError: it is not; the message names the value.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Real)
+        or not least <= float(value) <= limit
+        or value == float("inf")
+    ):
+        limits = f"at least {least}" if limit == float("inf") else f"between {least} and {limit}"
+        raise SettingsError(f"{name} must be a number {limits}, not {value!r:.60}")

@@ -1,0 +1,153 @@
+"""Images given in Python, one after another: paths, PIL images, numpy arrays and tensors, of any size."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from itaml.data.decoding import MAX_PIXELS, to_rgb
+from itaml.errors import DataError
+
+CHANNELS = (1, 3)
+FORMS = "numpy arrays are (n, height, width) or (n, height, width, channels), tensors (n, channels, height, width)"
+
+
+def is_stack(images: Any) -> bool:
+    """Whether something is many images in one array or tensor, not a sequence of images."""
+    return isinstance(images, Tensor) or (hasattr(images, "__array__") and not isinstance(images, Image.Image))
+
+
+def stack_pixels(images: Any) -> Tensor:
+    """Return many images in one array or tensor as (n, c, h, w) of uint8 or float32.
+
+    Raises:
+        DataError: they are of another form or type.
+    """
+    if isinstance(images, Tensor):
+        pixels = images
+        if pixels.dim() == 3 and pixels.shape[0] not in CHANNELS:
+            pixels = pixels[:, None]
+    else:
+        array = _native(np.asarray(images))
+        if array.ndim == 3 and array.shape[-1] in CHANNELS:
+            raise DataError(f"an array of shape {array.shape} may be one image or many; give one image in a list")
+        array = array[..., None] if array.ndim == 3 else array
+        pixels = _from_numpy(array, axes=(0, 3, 1, 2)) if array.ndim == 4 else torch.empty(array.shape)
+    if pixels.dim() == 3:
+        raise DataError(f"a tensor of shape {tuple(pixels.shape)} may be one image or many; give one image in a list")
+    if pixels.dim() != 4 or pixels.shape[1] not in CHANNELS:
+        raise DataError(f"images have 1 or 3 channels: {FORMS}, not {tuple(images.shape)}")
+    return _checked(pixels)
+
+
+def item_pixels(image: Any) -> Tensor | str:
+    """Return one image as (1, c, h, w) of uint8 or float32, or its path.
+
+    Raises:
+        DataError: it is not an image.
+    """
+    if isinstance(image, str | os.PathLike):
+        return os.fsdecode(image)
+    if isinstance(image, Image.Image):
+        return _checked(_from_pil(image))
+    if isinstance(image, Tensor):
+        pixels = image if image.dim() == 3 else image[None] if image.dim() == 2 else torch.empty(0)
+    else:
+        pixels = _item_array(image)
+    if pixels.dim() != 3 or pixels.shape[0] not in CHANNELS:
+        raise DataError(
+            "an image in a list is a path, a PIL image, a numpy array (height, width[, channels]) or a tensor "
+            f"([channels,] height, width) with 1 or 3 channels, not {type(image).__name__} of shape "
+            f"{tuple(getattr(image, 'shape', ()))}"
+        )
+    return _checked(pixels[None])
+
+
+def _item_array(image: Any) -> Tensor:
+    """Return one image (h, w[, c]) as (c, h, w), an empty tensor if it is something else."""
+    try:
+        array = np.asarray(image)
+    except ValueError:  # nested lists of different lengths
+        return torch.empty(0)
+    if array.dtype.kind in "OUS" or array.ndim not in (2, 3):
+        return torch.empty(0)
+    return _from_numpy(_native(array if array.ndim == 3 else array[..., None]), axes=(2, 0, 1))
+
+
+def is_ragged(images: Any) -> bool:
+    """Whether an array is a sequence of paths or of images of different sizes."""
+    return isinstance(images, np.ndarray) and images.dtype.kind in "OU"
+
+
+def resized(pixels: Tensor, height: int, width: int) -> Tensor:
+    """Scale the centre of images (n, c, h, w) to height x width, as `data.decoding.fit` does with files."""
+    if tuple(pixels.shape[2:]) == (height, width):
+        return pixels
+    old_height, old_width = pixels.shape[2:]
+    scale = min(old_width / width, old_height / height)
+    left, top = (old_width - width * scale) / 2, (old_height - height * scale) / 2
+    box = (left, top, left + width * scale, top + height * scale)
+    return torch.stack([_scale(image, (width, height), box) for image in pixels])
+
+
+def _scale(image: Tensor, size: tuple[int, int], box: tuple[float, float, float, float]) -> Tensor:
+    if image.dtype == torch.uint8 and len(image) == 3:
+        planes = [Image.fromarray(image.permute(1, 2, 0).contiguous().numpy())]
+    else:
+        planes = [Image.fromarray(plane.contiguous().numpy()) for plane in image]
+    done = [
+        torch.from_numpy(np.array(p.resize(size, Image.Resampling.BILINEAR, box=box, reducing_gap=3.0))) for p in planes
+    ]
+    return done[0].permute(2, 0, 1).contiguous() if done[0].dim() == 3 else torch.stack(done)
+
+
+def _native(array: Any) -> Any:
+    """Return an array of numbers that torch takes: in this machine's byte order, uint8 or float32.
+
+    Raises:
+        DataError: it does not hold numbers, or whole numbers outside 0..255.
+    """
+    kind = array.dtype.kind
+    if kind == "f":
+        with np.errstate(over="ignore"):
+            return array.astype(np.float32, copy=False)
+    if kind in "iu":
+        if array.dtype.itemsize > 1 or kind == "i":
+            low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+            if low < 0 or high > 255:
+                raise DataError(f"whole numbers as pixels are from 0 to 255, but these go from {low} to {high}")
+        return array.astype(np.uint8, copy=False)
+    raise DataError(f"pixels are whole numbers from 0 to 255 or floats, not {array.dtype}")
+
+
+def _from_numpy(array: Any, *, axes: tuple[int, ...]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(np.transpose(array, axes)).copy())
+
+
+def _from_pil(image: Image.Image) -> Tensor:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise DataError(f"an image of {width} x {height} pixels has more than the limit of {MAX_PIXELS}")
+    try:
+        turned = to_rgb(ImageOps.exif_transpose(image))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"a PIL image cannot be read: {error}") from error
+    return torch.from_numpy(np.array(turned)).permute(2, 0, 1)[None]
+
+
+def _checked(pixels: Tensor) -> Tensor:
+    if 0 in pixels.shape[1:]:
+        raise DataError(f"an image of {pixels.shape[-1]} x {pixels.shape[-2]} pixels has nothing to learn from or name")
+    pixels = pixels.detach().cpu()
+    if pixels.is_floating_point():
+        pixels = pixels.float()
+        if not bool(torch.isfinite(pixels).all()):
+            raise DataError("images of floats must not hold NaN or infinity")
+    elif pixels.dtype != torch.uint8:
+        pixels = torch.from_numpy(_native(pixels.numpy()).copy())
+    return pixels.contiguous()

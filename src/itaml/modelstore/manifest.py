@@ -1,0 +1,117 @@
+"""What `model.json` says of a version: names, dates, settings, history and the checksum of every other file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from itaml.config import Settings
+from itaml.errors import CheckpointError
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a whole number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_bool)]
+Count = Annotated[Whole, Field(ge=0)]
+Side = Annotated[Whole, Field(ge=1, le=4096)]
+Name = Annotated[str, Field(min_length=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Json = dict[str, Any]
+
+
+class Options(Settings):
+    """What the user fixed when the model was made; None is chosen for the images."""
+
+    preset: str = "best"
+    backbone: str | None = None
+    image_size: Annotated[Whole, Field(ge=4, le=1024)] | None = None
+    memory: Annotated[Whole, Field(ge=1)] = 2000
+    epochs: Annotated[Whole, Field(ge=1)] | None = None
+    seed: Whole = 0
+    settings: Json = Field(default_factory=dict)  # overrides of the learner's settings
+
+
+class PixelFormat(Settings):
+    """The one form in which a model keeps and sees pixels, fixed by its first learn."""
+
+    dtype: Literal["uint8", "float32"] = "uint8"
+    white: Annotated[float, Field(gt=0)] | None = 255  # value of white; None: floats whose range has no known meaning
+
+
+class FileSum(Settings):
+    """Size and checksum of a file."""
+
+    size: Count
+    sha256: str
+
+
+class TaskRecord(Settings):
+    """Classes that arrived together."""
+
+    classes: tuple[str, ...]
+    learned: str  # date and time
+
+
+class TaskScore(Settings):
+    """Accuracy on a task's validation images, each alone among all classes, before and after a learn."""
+
+    task: Count  # counting from 0
+    images: Count
+    before: Fraction | None
+    after: Fraction | None
+
+
+class LearnRecord(Settings):
+    """What one learn was and did."""
+
+    date: str
+    new: tuple[str, ...]
+    known: tuple[str, ...]
+    images: dict[str, Count]  # learned from, by class
+    skipped: Count  # images that could not be read
+    duplicates: Count = 0  # images that the model keeps already, or that came twice
+    moved: Count = 0  # images that the model kept under another class, from which they were removed
+    epochs: Count
+    seconds: float
+    validation_images: Count
+    validation: Fraction | None  # class accuracy on the new data's validation images, each alone
+    tasks: tuple[TaskScore, ...]
+
+
+class Manifest(Settings):
+    """Everything about a version but its tensors."""
+
+    version: Count | None = None  # None in records of format 1 and older
+    options: Options
+    shape: tuple[Side, Side, Side] | None = None  # of one image; None before the first learn
+    pixels: PixelFormat | None = None  # None before the first learn, and in records of format 1 and older
+    settings: Json = Field(default_factory=dict)  # of the learner
+    classes: tuple[Name, ...] = ()  # class id -> name
+    tasks: tuple[TaskRecord, ...] = ()
+    learns: tuple[LearnRecord, ...] = ()
+    written_by: str = ""
+    files: dict[str, FileSum] = Field(default_factory=dict)
+
+
+def manifest_from(path: Path, body: Json) -> Manifest:
+    """Check the body of a `model.json`.
+
+    Raises:
+        CheckpointError: it does not say what it must.
+    """
+    try:
+        manifest = Manifest(**body)
+    except (ValidationError, TypeError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+        where = ".".join(map(str, first["loc"]))
+        raise CheckpointError(f"{path} does not describe a model ({where:.200}: {first['msg']:.200})") from error
+    named = [name for task in manifest.tasks for name in task.classes]
+    if sorted(named) != sorted(manifest.classes) or len(set(named)) != len(named):
+        raise CheckpointError(f"{path} does not describe a model (classes: not the classes of its tasks)")
+    return manifest

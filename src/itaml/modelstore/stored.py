@@ -1,0 +1,108 @@
+"""What a model in memory shares with its folder: its version, saving a copy, going back, checking, describing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from itaml.config import Compute
+from itaml.errors import UsageError
+from itaml.modelstore.checksummed_json import FORMAT, Pointer
+from itaml.modelstore.description import TaskInfo, describe, learned_tasks
+from itaml.modelstore.loaded_model import Model, restored
+from itaml.modelstore.model_folder import ModelFolder, Version, size_on_disk
+from itaml.modelstore.verification import problems
+from itaml.modelstore.version_writer import copy_version, rollback
+
+NOT_WRITTEN = Pointer(0, "not written")
+
+PathLike = str | os.PathLike[str]
+
+
+class StoredModel:
+    """A version of a model in memory, and the folder that it belongs to."""
+
+    def __init__(self, folder: ModelFolder, version: Version, compute: Compute, *, threads: int | None = None) -> None:
+        self._folder, self._compute, self._threads = folder, compute, threads
+        self._take(version)
+
+    @property
+    def path(self) -> Path:
+        """The model's folder."""
+        return self._folder.path
+
+    @property
+    def version(self) -> int:
+        """The number of the version in memory: 0 for an empty model, 1 after the first learn."""
+        return self._pointer.number
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of all classes, in order of arrival."""
+        return self._model.manifest.classes
+
+    @property
+    def tasks(self) -> tuple[TaskInfo, ...]:
+        """What was learned, task by task."""
+        return learned_tasks(self._model)
+
+    def reload(self) -> None:
+        """Take over what other processes have learned since (see `open` for errors)."""
+        self._take(self._folder.read())
+
+    def save(self, path: PathLike) -> None:
+        """Write a copy of the model in memory as a new model at `path`; `learn` saves by itself.
+
+        Raises:
+            UsageError: there is something at `path`.
+            ItamlError: it cannot be written.
+        """
+        state = None if self._model.learner is None else self._model.state()
+        copy_version(Version(self._pointer, self._model.manifest, state), ModelFolder(Path(path)))
+
+    def rollback(self) -> int:
+        """Return to the state before the last learn, for good; return the number of the version now in use.
+
+        Raises:
+            UsageError: there is no earlier version.
+        """
+        self._take(rollback(self._folder)[1])
+        return self.version
+
+    def verify(self) -> list[str]:
+        """Check every file of the model; return a sentence for each thing wrong."""
+        return problems(self._folder)[1]
+
+    def info(self) -> dict[str, Any]:
+        """Return what there is to know, as plain values."""
+        return {
+            "path": str(self.path),
+            "format": FORMAT,
+            "version": self.version,
+            "versions_kept": self._folder.numbers(),
+            "bytes": size_on_disk(self._folder),
+            **describe(self._model),
+        }
+
+    def _take(self, version: Version) -> None:
+        self._pointer = version.pointer
+        self._model = self._restored(version)
+
+    def _restored(self, version: Version) -> Model:
+        return restored(f"{self.path}: version {version.number}", version.manifest, version.state, self._compute)
+
+    def _latest(self) -> Model:
+        """Return the model to go on with, to be used up: what is in memory, unless the disk has another version."""
+        if not self._folder.exists():
+            return self._model
+        if self._folder.current() == self._pointer:
+            return self._model.copy(self._compute)
+        version = self._folder.read()
+        if self._pointer == NOT_WRITTEN and not version.manifest.classes:
+            return self._model  # the options of a model that has learned nothing are replaced
+        return self._restored(version)
+
+    def _check_empty(self) -> None:
+        if self._folder.exists() and self._folder.read().manifest.classes:
+            raise UsageError(f"there is a model in {self.path} already; open it, or choose another name")

@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parent / "results" / "golden.json"
 SHORT = {"epochs": 2}
 NETWORK = {"backbone": "resnet18-small", "epochs": 1, "memory": 60}
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    **{method: (method, "best", SHORT) for method in LEARNERS.names()},
+    **{method: (method, "best", SHORT) for method in LEARNERS.names() if LEARNERS.load(method).traits.trains_gradients},
     "itaml-paper": ("itaml", "paper", SHORT),
     "itaml-released": ("itaml", "released", SHORT),
     "itaml-batched": ("itaml", "best", {**SHORT, "engine": "batched", "inner_steps": 2}),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from itaml.experiment.run_config import RunConfig, resolve
     from itaml.experiment.runner import run_experiment
     from itaml.inference.bound import continuum_size, task_accuracy
-    from itaml.learners.contract import Learner, Prediction
+    from itaml.learners.api import Learner, Prediction
     from itaml.learners.methods.itaml import ITAML
     from itaml.learners.methods.itaml_settings import ITAMLSettings
     from itaml.memory.buffer import Memory
@@ -35,10 +35,10 @@ _HOMES = {
     "ITAMLSettings": "itaml.learners.methods.itaml_settings",
     "ImageSet": "itaml.data.images",
     "ItamlError": "itaml.errors",
-    "Learner": "itaml.learners.contract",
+    "Learner": "itaml.learners.api",
     "ImageClassifier": "itaml.modelstore.image_classifier",
     "Memory": "itaml.memory.buffer",
-    "Prediction": "itaml.learners.contract",
+    "Prediction": "itaml.learners.api",
     "Result": "itaml.experiment.result",
     "RunConfig": "itaml.experiment.run_config",
     "Seeds": "itaml.config",

@@ -23,7 +23,7 @@ from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.stream import Task
 from itaml.errors import DataError
 from itaml.events import EpochDone, Event
-from itaml.learners.contract import Learner, Prediction, Scoring
+from itaml.learners.api import Learner, Prediction, Scoring
 from itaml.storage import State, load_state, save_state
 
 SHAPE: Shape = (1, 6, 6)
@@ -39,7 +39,7 @@ class ConformanceError(AssertionError):
 
 
 def check_learner(factory: Factory) -> None:
-    """Check that learners made by `factory` keep the contract of `itaml.learners.contract`.
+    """Check that learners made by `factory` keep the contract of `itaml.learners.api`.
 
     Args:
         factory: returns a new learner for images of shape `SHAPE`, each time the same one. It should have at least two

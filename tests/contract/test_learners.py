@@ -14,7 +14,7 @@ from itaml.config import Compute, Seeds, build
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
 from itaml.learners import LEARNERS
-from itaml.learners.contract import Learner, Prediction
+from itaml.learners.api import Learner, Prediction
 from itaml.learners.learner import GradientLearner
 from itaml.learners.method import Method
 from itaml.learners.methods.finetune import Finetune

@@ -18,7 +18,7 @@ from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import resolve
 from itaml.experiment.runner import run_experiment
 from itaml.learners import LEARNERS
-from itaml.learners.contract import Prediction
+from itaml.learners.api import Prediction
 from itaml.metrics.evaluate import evaluate
 from itaml.registry import Entry
 from itaml.storage import State

@@ -13,7 +13,7 @@ from itaml import seeding
 from itaml.data.continuum import continuum_ids
 from itaml.data.stream import Task, TaskStream
 from itaml.errors import SettingsError
-from itaml.learners.contract import Prediction, Scoring
+from itaml.learners.api import Prediction, Scoring
 from itaml.learners.learner import GradientLearner
 from itaml.metrics.evaluate import evaluate
 from itaml.storage import State

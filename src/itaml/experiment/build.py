@@ -15,7 +15,7 @@ from itaml.data.stream import TaskStream
 from itaml.errors import DataError, SettingsError
 from itaml.experiment.run_config import RunConfig
 from itaml.learners import LEARNERS
-from itaml.learners.contract import Learner, Traits
+from itaml.learners.api import Learner, Traits
 from itaml.learners.learner import GradientLearner
 
 MOST_NAMES = 10  # classes named in an error

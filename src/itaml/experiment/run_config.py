@@ -15,7 +15,7 @@ from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
 from itaml.errors import ItamlError, SettingsError
 from itaml.experiment.sweep.parameters import format_value
 from itaml.learners import LEARNERS
-from itaml.learners.contract import Traits
+from itaml.learners.api import Traits
 from itaml.migration import migrate_config
 from itaml.models.pretrained import backbone_traits
 

@@ -17,7 +17,7 @@ from itaml.experiment.result import NAME, Result, TaskRow
 from itaml.experiment.result_assembly import CURVE, assemble, task_row
 from itaml.experiment.run_config import RunConfig, completed, differences
 from itaml.experiment.transfer import Transfer
-from itaml.learners.contract import Learner
+from itaml.learners.api import Learner
 from itaml.metrics.evaluate import Evaluation, evaluate
 from itaml.safe_files import leftover, read_json, sweep, write_json
 from itaml.storage import State, load_state, save_state

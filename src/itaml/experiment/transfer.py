@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from itaml.data.stream import Task, TaskStream
-from itaml.learners.contract import Learner
+from itaml.learners.api import Learner
 from itaml.metrics.metric_registry import measured
 
 Measures = dict[str, float | None]

@@ -9,9 +9,9 @@ from itaml.config import Compute, Seeds
 from itaml.data.augmentations import augmentation
 from itaml.errors import SettingsError
 from itaml.learners import compute as hardware
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch, Progress
 from itaml.learners.compiled import CompiledBackbone
-from itaml.learners.contract import Traits
 from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
 from itaml.models.batch_norm import single_image_batch_norm

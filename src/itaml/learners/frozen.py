@@ -14,8 +14,8 @@ from itaml.data.loader import iterate
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
 from itaml.events import Callback, ignore
+from itaml.learners.api import Learner, Prediction, Scoring
 from itaml.learners.components.feature_cache import FeatureCache
-from itaml.learners.contract import Learner, Prediction, Scoring
 from itaml.memory.buffer import Memory
 from itaml.models.features import FeatureExtractor
 from itaml.models.task_map import TaskMap

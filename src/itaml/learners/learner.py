@@ -12,9 +12,9 @@ from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Learner, Prediction
 from itaml.learners.batch import Progress
 from itaml.learners.context import Context
-from itaml.learners.contract import Learner, Prediction
 from itaml.learners.method import Method
 from itaml.learners.pretrained import on_features
 from itaml.learners.recipe import Recipe

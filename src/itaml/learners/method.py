@@ -28,9 +28,9 @@ from itaml.config import Compute, Seeds
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Learner, Traits
 from itaml.learners.batch import Batch
 from itaml.learners.context import Context
-from itaml.learners.contract import Learner, Traits
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
 from itaml.models.task_map import TaskMap

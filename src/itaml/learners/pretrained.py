@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from itaml.config import Compute
 from itaml.data.images import Shape
+from itaml.learners.api import Learner
 from itaml.learners.components.feature_cache import user_cache
 from itaml.learners.compute import pick_device
-from itaml.learners.contract import Learner
 from itaml.learners.frozen import FrozenLearner
 from itaml.models.features import Transform, open_extractor
 from itaml.models.pretrained import is_pretrained

@@ -19,10 +19,10 @@ from itaml import params
 from itaml.data.images import ImageSet
 from itaml.data.progressive_resize import downscale, side_at_progress
 from itaml.errors import SettingsError
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.teacher import Teacher, distillation
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.losses import sample_losses, shifted_loss
 from itaml.params import Weights
 

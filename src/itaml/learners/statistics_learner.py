@@ -20,10 +20,10 @@ from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
 from itaml.inference.predictor import two_stages
 from itaml.inference.task_prediction import log_posteriors, max_responses
+from itaml.learners.api import Prediction
 from itaml.learners.components.calibration import fit_temperature
 from itaml.learners.components.linear_heads import LinearHead
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
-from itaml.learners.contract import Prediction
 from itaml.memory.buffer import Memory
 from itaml.models.features import Transform
 from itaml.models.task_map import TaskMap

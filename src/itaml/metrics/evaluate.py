@@ -25,7 +25,7 @@ from itaml.data.images import ClassId
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
 from itaml.inference.task_prediction import predict_tasks
-from itaml.learners.contract import Learner, Prediction, Scoring
+from itaml.learners.api import Learner, Prediction, Scoring
 from itaml.metrics.metric_registry import measured
 from itaml.metrics.samples import Samples
 from itaml.metrics.scores import accuracy, confusion, group_accuracy

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from itaml.data.images import ClassId, ImageSet
 from itaml.data.stream import Task
-from itaml.learners.contract import Learner
+from itaml.learners.api import Learner
 
 SHOTS, TESTS = 20, 100  # images of each class
 MOST = 2000  # images of a task for the means, and as many for the test, unless it has more classes

@@ -24,7 +24,7 @@ from itaml.experiment.sweep.ablate import Plan, check, plan
 from itaml.experiment.sweep.executors.pool import KEPT, WAITING
 from itaml.experiment.sweep.parameters import SWEEP_PARAMETERS, default_values
 from itaml.learners import LEARNERS
-from itaml.learners.contract import Prediction
+from itaml.learners.api import Prediction
 from itaml.learners.settings import TrainingSettings
 from itaml.metrics.evaluate import evaluate
 from itaml.registry import Entry

@@ -30,7 +30,7 @@ from itaml.experiment.sweep.parameters import (
     share_of_memory,
 )
 from itaml.learners import LEARNERS
-from itaml.learners.contract import Traits
+from itaml.learners.api import Traits
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from itaml import params
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import Count, Positive, TrainingSettings
 from itaml.losses import sample_losses

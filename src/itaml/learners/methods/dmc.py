@@ -33,10 +33,10 @@ from itaml import seeding
 from itaml.data.auxiliary import STROKES, open_auxiliary, read_auxiliary
 from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.teacher import Teacher
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Count, NoMemorySettings

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from itaml.learners.contract import Traits
+from itaml.learners.api import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import NoMemorySettings, TrainingSettings
 

@@ -22,9 +22,9 @@ from itaml import params
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import NoMemorySettings, TrainingSettings

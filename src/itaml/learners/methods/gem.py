@@ -29,8 +29,8 @@ from scipy.optimize import nnls
 from torch import Tensor
 from torch.optim import Optimizer
 
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import MemorySettings
 from itaml.optimizers import backward

@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor
 
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import MemorySettings
 from itaml.losses import Loss

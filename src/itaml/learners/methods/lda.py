@@ -24,10 +24,10 @@ from torch import Tensor
 
 from itaml.config import Compute, Seeds
 from itaml.data.images import Shape
+from itaml.learners.api import Learner, Traits
 from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_out
 from itaml.learners.components.linear_heads import LinearHead, lda
 from itaml.learners.components.statistics import FeatureStatistics
-from itaml.learners.contract import Learner, Traits
 from itaml.learners.pretrained import on_features
 from itaml.learners.statistics_learner import StatisticsLearner, StatisticsSettings
 

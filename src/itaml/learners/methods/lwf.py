@@ -19,10 +19,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.importance import Strength
 from itaml.learners.components.teacher import distillation
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.settings import NoMemorySettings, Temperature
 

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.importance import Anchors
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.methods.ewc import EWCSettings, task_fisher
 from itaml.learners.recipe import Recipe

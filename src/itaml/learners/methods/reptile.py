@@ -24,9 +24,9 @@ from typing import ClassVar
 from torch import Tensor
 from torch.optim import Optimizer
 
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.first_order import TRAITS, FirstOrderSettings, outer_step
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.meta.meta_gradients import total
 

@@ -28,11 +28,11 @@ from torch import Tensor
 from itaml import seeding
 from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.teacher import distillation
 from itaml.learners.compute import place
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Count, MemorySettings, Share, Temperature

@@ -25,10 +25,10 @@ from torch import Tensor, nn
 
 from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.generator import GenerativeSettings, Replayer, distilled
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Positive

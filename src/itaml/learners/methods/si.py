@@ -22,11 +22,11 @@ from torch.optim import Optimizer
 from itaml import params
 from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.components.importance import Anchors, ImportanceSettings, Strength, zeros
 from itaml.learners.components.path import tracked_step
 from itaml.learners.context import Context
-from itaml.learners.contract import Traits
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Positive

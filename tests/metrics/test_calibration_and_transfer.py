@@ -11,11 +11,13 @@ from torch import Tensor
 
 from experiment_support import numbers, short
 from handmade import handmade
+from itaml.config import Compute
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task
 from itaml.errors import InterruptedRunError
 from itaml.events import EpochDone, Event
 from itaml.experiment.result import Result
+from itaml.experiment.run_config import resolve
 from itaml.experiment.runner import run_experiment
 from itaml.metrics.calibration import calibration_error, expected_calibration_error
 from itaml.metrics.evaluate import evaluate
@@ -140,3 +142,12 @@ def test_gains_are_measured_before_the_task_and_survive_an_interruption(tmp_path
     with pytest.raises(InterruptedRunError):
         run_experiment(config, folder, callbacks=[note], stop=lambda: steps[-1:] == [6])
     assert numbers(run_experiment(config, folder, resume=True)) == numbers(whole)
+
+
+@pytest.mark.usefixtures("small_benchmarks")
+@pytest.mark.parametrize("method", ["ncm", "icarl", "finetune"])
+def test_every_kind_of_learner_has_a_calibration_error(method: str, tmp_path: Path) -> None:
+    config = resolve("small", method=method, compute=Compute(device="cpu", precision="fp32"))
+    value = run_experiment(config, tmp_path).final.metrics["ece_p1"]
+    assert value is not None
+    assert 0 <= value <= 1

@@ -118,7 +118,7 @@ class StatisticsLearner:
             continua,
             self.task_map,
             task_scores=self.task_scores(scores),
-            task_evidence=log_posteriors(scores, self.task_map),
+            task_evidence=self.task_evidence(scores),
             adapted=lambda rows, task: scores[rows][:, self.task_map.columns(task)],
         )
         return Prediction(classes, tasks, probabilities, self.task_map.classes)
@@ -143,6 +143,10 @@ class StatisticsLearner:
         A continuum of one sample then gets the most probable of all classes.
         """
         return max_responses(class_scores.double().log_softmax(1), self.task_map)
+
+    def task_evidence(self, class_scores: Tensor) -> Tensor:
+        """Return each sample's log-evidence for each task (n, tasks), which adds up over a continuum."""
+        return log_posteriors(class_scores, self.task_map)
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of the columns of a task (n, size); the head is exact, so nothing is adapted."""

@@ -4,8 +4,10 @@
 
 The classes arrive in tasks, in alphabetical order of their names. LDA, RanPAC and NCM see each image once. iTAML and
 replay train a linear head on the newest task's features and 20 exemplars per old class. Settings of RanPAC (penalty),
-logistic regression (C) and the trained heads (learning rate) are chosen on a fifth of the training images; test images
-are used for the report only. CIFAR-100 and Tiny-ImageNet are subsets: see `settings` in the result file.
+logistic regression (C) and the trained heads (learning rate) are chosen on a fifth of the training images. The
+shrinkage of LDA is chosen by leave-one-out, but the rule for it (one standard error, at most 0.5) was settled after
+test accuracies of these sets had been seen, so LDA's numbers are not those of an untouched test set. CIFAR-100 and
+Tiny-ImageNet are subsets: see `settings` in the result file.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from itaml.learners.components.linear_heads import lda, nearest_mean, project, r
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
 
 P = (1, 5, 20)
+SELECTION = "the rule for LDA's shrinkage was settled after test accuracies of these sets were seen"
 Method = Callable[[Features, Tensor], tuple[Tensor, Tensor | None]]
 
 
@@ -153,7 +156,14 @@ def main() -> None:
         sets = {key: vars(SETS[key]) for key in results}
         write(
             "incremental",
-            {"sets": sets, "p": P, "seed": 0, "exemplars per class": 20, "backbone": "efficientnet-lite0"},
+            {
+                "sets": sets,
+                "p": P,
+                "seed": 0,
+                "exemplars per class": 20,
+                "selection": SELECTION,
+                "backbone": "efficientnet-lite0",
+            },
             results,
         )
 

@@ -6,6 +6,7 @@ afterwards. Its features agree with torch's up to rounding, which is checked on 
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from dataclasses import replace
@@ -71,7 +72,7 @@ def _export(backbone: Backbone, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            backbone.network.to(memory_format=torch.contiguous_format),  # type: ignore[call-overload]
+            copy.deepcopy(backbone.network).to(memory_format=torch.contiguous_format),  # type: ignore[call-overload]
             (torch.zeros(2, channels, size, size),),
             input_names=["images"],
             dynamic_shapes=({0: torch.export.Dim("n")},),

@@ -154,3 +154,8 @@ def test_released_momentum_and_decay_move_other_heads_by_hand() -> None:
     assert torch.allclose(
         after_first["head.weight"][2:], base["head.weight"][2:] * (1 - 0.1 * 0.01), rtol=0, atol=1e-15
     )
+
+
+def test_released_eta_of_the_first_task_is_one_where_the_horizon_is_open() -> None:
+    released: Any = make_itaml(small_classifier((2,)), update="released", horizon="open", beta=1.0)
+    assert released.method.eta() == 1.0

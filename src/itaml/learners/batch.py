@@ -17,6 +17,11 @@ class Batch:
     rows: Tensor | None = None  # (n,) position of each sample in what the task is trained on, where that is known
     full_images: Tensor | None = None  # (n, c, h, w) at full size, where `images` are resized
     logits: Tensor | None = None  # (n, columns) of the network under training, once they are computed
+    present: int | None = None  # how many tasks have samples, where it was counted on the CPU
+
+    def present_tasks(self) -> int:
+        """Return how many tasks have samples, without waiting for the device where that is known."""
+        return len(self.tasks.unique()) if self.present is None else self.present
 
 
 @dataclass(frozen=True)

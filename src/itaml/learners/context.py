@@ -80,7 +80,8 @@ class Context:
         self.model.check(pixels)
         columns = self.task_map.column_of(labels)
         tasks = self.task_map.task_of_column[columns]
-        return Batch(self.placed(pixels), columns.to(self.device), tasks.to(self.device), rows)
+        present = len(tasks.unique())
+        return Batch(self.placed(pixels), columns.to(self.device), tasks.to(self.device), rows, present=present)
 
     def placed(self, images: Tensor) -> Tensor:
         """Return images on the device, in the memory layout of the network."""

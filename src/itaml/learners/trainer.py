@@ -98,7 +98,7 @@ class Trainer:
         order = self._order(images, seeding.generator(c.seeds.batches, "batches", *path))
         noise = seeding.generator(c.seeds.augment, "augment", *path)
         c.model.train()
-        start, total, steps, done, factor = time.perf_counter(), torch.zeros(()), 0, 0, 0.0
+        start, total, steps, done, factor = time.perf_counter(), torch.zeros((), device=c.device), 0, 0, 0.0
         with seeding.seeded(c.seeds.augment, "dropout", *path):
             for pixels, rows in iterate(images.numbered(), order, batch_size=s.batch_size):
                 factor = lr_factor(s, epoch + done / max(len(order), 1), epochs=c.task_epochs)
@@ -108,7 +108,7 @@ class Trainer:
                 self.recipe.resize(batch)
                 loss = self.method.step(batch, optimizer)
                 self.recipe.after_step()
-                total, steps, done = total + loss.cpu(), steps + 1, done + len(rows)
+                total, steps, done = total + loss, steps + 1, done + len(rows)
                 callback(BatchDone(task.index, epoch, c.task_epochs, done, len(order), time.perf_counter() - start))
         seconds = time.perf_counter() - start
         mean = self._finite_mean(total, steps, task, epoch)

@@ -71,6 +71,8 @@ class ITAML(Method):
         """Return eta for the task under way."""
         number = len(self.task_map) - (self.settings.update == "released")  # the released code counts tasks from 0
         horizon = self.settings.horizon
+        if number == 0:
+            return 1.0
         return eta(number, beta=self.settings.beta, horizon=horizon if isinstance(horizon, int) else None)
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
@@ -94,7 +96,10 @@ class ITAML(Method):
             loss = backward(self.total_loss(batch))
             if s.class_balancing == "tasks":
                 head, decay = self.model.head, s.weight_decay
-                apply_weight_decay(optimizer, head, batch.targets, weight_decay=decay, negatives=s.negatives)
+                share = batch.present_tasks() / len(self.task_map)
+                apply_weight_decay(
+                    optimizer, head, batch.targets, weight_decay=decay, negatives=s.negatives, present_share=share
+                )
             return loss
 
         return self.gradient_step(optimizer, compute_gradients)

@@ -5,7 +5,7 @@ and mean(g_i) is the gradient of the mean over tasks of the mean loss of each ta
 it for all tasks at once.
 
 * Exact (to rounding) for SGD, with weight decay, with tasks absent from the batch; with momentum while none is absent.
-  Weight decay is the part of an inner loop that its loss does not hold; see the two functions for it below.
+  Weight decay is the part of an inner loop that its loss does not hold; see the functions for it below.
 * Not the same as the loop for adaptive optimisers, which here see the mean gradient and not each task's own, and for
   batch normalisation in training mode, which here normalises the mini-batch as a whole.
 """
@@ -27,16 +27,6 @@ def fused_loss(logits: Tensor, targets: Tensor, task_map: TaskMap, *, loss: Loss
     return task_mean(losses, task_map.task_of_column.to(targets.device)[targets], len(task_map))
 
 
-def present_share(targets: Tensor, task_map: TaskMap) -> float:
-    """Return the share of tasks with samples in the batch, which is what weight decay is multiplied by.
-
-    The loop of a task with samples decays its weights, the loop of an absent one leaves them at the base, and the outer
-    step takes the mean.
-    """
-    counts = torch.bincount(task_map.task_of_column.to(targets.device)[targets], minlength=len(task_map))
-    return int((counts > 0).sum()) / len(task_map)
-
-
 def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -> None:
     """Add to the head's gradient the weight decay that the inner loops give it with `own` negatives.
 
@@ -54,7 +44,13 @@ def decay_own_rows(head: GrowingHead, targets: Tensor, *, weight_decay: float) -
 
 
 def apply_weight_decay(
-    optimizer: Optimizer, head: GrowingHead, targets: Tensor, *, weight_decay: float, negatives: Negatives
+    optimizer: Optimizer,
+    head: GrowingHead,
+    targets: Tensor,
+    *,
+    weight_decay: float,
+    negatives: Negatives,
+    present_share: float,
 ) -> None:
     """Give one step the weight decay that the inner loops of the batch's tasks have together.
 
@@ -64,10 +60,11 @@ def apply_weight_decay(
         targets: columns of the samples in the batch (n,).
         weight_decay: of the inner loops.
         negatives: with `own`, each loop decays its own rows of the head only.
+        present_share: share of the tasks that have samples in the batch. The loop of a task with samples decays its
+            weights, the loop of an absent one leaves them at the base, and the outer step takes the mean.
     """
-    share = present_share(targets, head.task_map) if weight_decay else 0.0
     backbone, rest = optimizer.param_groups
-    backbone["weight_decay"] = share * weight_decay
-    rest["weight_decay"] = 0.0 if negatives == "own" else share * weight_decay
+    backbone["weight_decay"] = present_share * weight_decay
+    rest["weight_decay"] = 0.0 if negatives == "own" else present_share * weight_decay
     if negatives == "own":
         decay_own_rows(head, targets, weight_decay=weight_decay)

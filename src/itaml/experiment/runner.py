@@ -100,10 +100,7 @@ def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force
         raise CheckpointError(
             f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
         )
-    if not (folder / RESULT).is_file():
-        return False
-    read_json(folder / RESULT)
-    return True
+    return (folder / RESULT).is_file() and bool(read_json(folder / RESULT))
 
 
 def _finished(folder: Path) -> Result:
@@ -212,11 +209,10 @@ class _Run:
         """Pass a learner's event on, with class names and steps, and save after an epoch if it is time."""
         if isinstance(event, TaskStarted):
             event = replace(event, classes=tuple(self.stream.class_names[int(c)] for c in event.classes))
-        if isinstance(event, EpochDone):
-            event = replace(event, step=self.epochs_before(event) + event.epoch)
-        self.notify(event)
         if not isinstance(event, EpochDone):
+            self.notify(event)
             return
+        self.notify(replace(event, step=self.epochs_before(event) + event.epoch))
         self.epochs = event.epoch
         self.spent += event.seconds
         stopping = self.stop()

@@ -28,6 +28,7 @@ from itaml.learners.context import Context
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.schedule import lr_factor
+from itaml.models.batch_norm import freeze_statistics
 from itaml.optimizers import make_optimizer, optimizer_state, restore_optimizer
 from itaml.storage import State
 
@@ -98,6 +99,8 @@ class Trainer:
         order = self._order(images, seeding.generator(c.seeds.batches, "batches", *path))
         noise = seeding.generator(c.seeds.augment, "augment", *path)
         c.model.train()
+        if s.tune == "last":
+            freeze_statistics(c.model)
         start, total, steps, done, factor = time.perf_counter(), torch.zeros((), device=c.device), 0, 0, 0.0
         with seeding.seeded(c.seeds.augment, "dropout", *path):
             for pixels, rows in iterate(images.numbered(), order, batch_size=s.batch_size):

@@ -23,3 +23,10 @@ class single_image_batch_norm:  # noqa: N801 (a context manager used as a functi
     def __exit__(self, *_: object) -> None:
         for layer in self.layers:
             layer.train()
+
+
+def freeze_statistics(model: nn.Module) -> None:
+    """Keep the running statistics of batch-norm layers whose weights are not trained."""
+    for layer in model.modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not any(p.requires_grad for p in layer.parameters()):
+            layer.eval()

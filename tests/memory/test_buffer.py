@@ -166,3 +166,25 @@ def test_no_budget_keeps_nothing() -> None:
     add(memory, {0: 3})
     assert len(memory) == 0
     assert memory.exemplars() is None
+
+
+def test_merging_takes_turns_and_keeps_to_the_share() -> None:
+    memory = Memory(budget=9, selection="first")
+    add(memory, {0: 5, 1: 5, 2: 5})
+    memory.merge(2, 0)
+    pixels = memory.exemplars([0])
+    assert pixels is not None
+    assert pixels.load()[0].reshape(-1, 2).tolist() == [[0, 0], [2, 0], [0, 1], [2, 1], [0, 2]]  # 9 // 2 + 1 of 6
+    assert memory.classes == (0, 1)
+
+
+def test_classes_are_removed_renumbered_and_discarded_image_by_image() -> None:
+    memory = Memory(budget=9, selection="first")
+    add(memory, {0: 5, 1: 5, 2: 5})
+    memory.remove(1)
+    memory.remove(1)
+    memory.discard(torch.tensor([[[[2, 1]]], [[[0, 7]]]], dtype=torch.uint8), torch.tensor([2, 0]))
+    assert kept(memory) == {0: [0, 1, 2], 2: [0, 2]}
+    memory.renumber({0: 0, 2: 1})
+    assert memory.classes == (0, 1)
+    assert memory.count(1) == 2

@@ -49,3 +49,11 @@ def test_a_class_in_two_tasks_is_refused(classes: tuple[int, ...]) -> None:
 def test_an_empty_task_is_refused() -> None:
     with pytest.raises(DataError, match="at least one class"):
         TABLE.grown(())
+
+
+def test_a_table_without_a_class_keeps_the_order_and_drops_an_empty_task() -> None:
+    assert TABLE.without(9) == TaskMap(((7, 3), (5,), (0, 4)))
+    assert TABLE.without(5) == TaskMap(((7, 3), (0, 9, 4)))
+    with pytest.raises(DataError, match="class 1 is in none of the 3 tasks"):
+        TABLE.without(1)
+    assert TABLE.renumbered({7: 0, 3: 1, 5: 2, 0: 3, 9: 4, 4: 5}) == TaskMap(((0, 1), (2,), (3, 4, 5)))

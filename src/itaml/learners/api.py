@@ -10,6 +10,7 @@ What is registered is a `LearnerFactory`: a class (or any object) with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -107,3 +108,34 @@ class Scoring(Protocol):
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of the columns of `task` (n, size), after adapting to it if the learner does."""
+
+
+@runtime_checkable
+class Editable(Protocol):
+    """What a learner may offer besides, so that what was learned can be corrected without learning it all again.
+
+    A task of which all classes are gone is gone too: the tasks after it move up by one.
+    """
+
+    def forget_class(self, class_id: ClassId) -> None:
+        """Remove a class with its exemplars; the other classes keep their ids and their scores.
+
+        Raises:
+            DataError: the class is not known.
+            SettingsError: the method cannot do this.
+        """
+
+    def merge_classes(self, source: ClassId, target: ClassId) -> None:
+        """Make two classes one: the images of `source` are of `target` from now on (see `forget_class` for errors)."""
+
+    def remove_images(self, images: Tensor, labels: Tensor) -> None:
+        """Undo the learning of images (n, c, h, w) under their class ids (n,), as far as the learner can.
+
+        Exact for learners of sums. A learner trained by gradient steps does not train on them again.
+
+        Raises:
+            DataError: they are all that is known of a class.
+        """
+
+    def renumber_classes(self, ids: Mapping[ClassId, ClassId]) -> None:
+        """Give every class another id; the order of tasks and columns stays."""

@@ -6,15 +6,17 @@ pixel and a channel per feature, so every method can be used: Algorithm 1 then t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
-from itaml.data.images import ImageSet, Shape
+from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.loader import iterate
 from itaml.data.stream import Task
-from itaml.errors import CheckpointError, DataError
+from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
-from itaml.learners.api import Learner, Prediction, Scoring
+from itaml.learners.api import Editable, Learner, Prediction, Scoring
 from itaml.learners.components.feature_cache import FeatureCache
 from itaml.memory.buffer import Memory
 from itaml.models.features import FeatureExtractor
@@ -111,6 +113,30 @@ class FrozenLearner:
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of the columns of a task (n, size), after adapting to it."""
         return self._scoring.adapted_scores(self.features(images), class_scores, task)
+
+    # What corrections use (see `Editable`).
+
+    @property
+    def _editable(self) -> Editable:
+        if not isinstance(self.learner, Editable):
+            raise SettingsError(f"a {type(self.learner).__name__} cannot change what it has learned")
+        return self.learner
+
+    def forget_class(self, class_id: ClassId) -> None:
+        """Remove a class with its exemplars."""
+        self._editable.forget_class(class_id)
+
+    def merge_classes(self, source: ClassId, target: ClassId) -> None:
+        """Make two classes one."""
+        self._editable.merge_classes(source, target)
+
+    def remove_images(self, images: Tensor, labels: Tensor) -> None:
+        """Undo the learning of images under their classes."""
+        self._editable.remove_images(self.features(images), labels)
+
+    def renumber_classes(self, ids: Mapping[ClassId, ClassId]) -> None:
+        """Give every class another id."""
+        self._editable.renumber_classes(ids)
 
     def state_dict(self) -> State:
         """Return the state of the learner inside, and which features it was trained on."""

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from itaml import seeding
 from itaml.config import Compute, Seeds
-from itaml.data.images import ClassId, ImageSet, Shape, join
+from itaml.data.images import ClassId, ImageSet, join
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
 from itaml.inference.predictor import Predictor
-from itaml.learners.api import Learner, Prediction
+from itaml.learners.api import Prediction
 from itaml.learners.batch import Progress
+from itaml.learners.class_editing import forget_class, merge_classes, remove_images, renumber_classes
 from itaml.learners.context import Context
 from itaml.learners.method import Method
-from itaml.learners.pretrained import on_features
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
 from itaml.learners.trainer import Trainer
 from itaml.memory.buffer import Memory
-from itaml.models.backbones.mlp import mlp
-from itaml.models.classifier import Classifier, build_classifier
+from itaml.models.classifier import Classifier
 from itaml.models.classifier_state import classifier_state, restore_classifier
-from itaml.models.pretrained import is_pretrained, trainable_backbone
 from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
@@ -180,6 +180,24 @@ class GradientLearner:
         """Return the scores of a task's own columns (n, size), by the model adapted to it."""
         return self.predictor.adapted_scores(images, class_scores, task)
 
+    # What corrections use (see `Editable`).
+
+    def forget_class(self, class_id: ClassId) -> None:
+        """Remove a class: its row of the head and its exemplars."""
+        forget_class(self, class_id)
+
+    def merge_classes(self, source: ClassId, target: ClassId) -> None:
+        """Make two classes one, and train on the exemplars of both."""
+        merge_classes(self, source, target)
+
+    def remove_images(self, images: Tensor, labels: Tensor) -> None:
+        """Drop images from the exemplars; what the weights have learned from them stays until the next training."""
+        remove_images(self, images, labels)
+
+    def renumber_classes(self, ids: Mapping[ClassId, ClassId]) -> None:
+        """Give every class another id."""
+        renumber_classes(self, ids)
+
     def clear_caches(self) -> None:
         """Drop everything derived from weights that are about to change."""
         self.predictor.clear_caches()
@@ -210,44 +228,3 @@ class GradientLearner:
         self.method.load_state_dict(state["extra"])
         self.model.eval()
         self.clear_caches()
-
-
-def gradient_learner(
-    method: type[Method], settings: TrainingSettings, *, shape: Shape, seeds: Seeds, compute: Compute | None
-) -> Learner:
-    """Return a learner for images of `shape`: on the frozen features of a pretrained backbone, or trained as a whole.
-
-    Raises:
-        SettingsError: a setting for pretrained backbones is given for another one.
-    """
-    pretrained = is_pretrained(settings.backbone)
-    if not pretrained and (settings.tune != "none" or settings.adapter):
-        raise SettingsError(f"tune and adapter are for pretrained backbones, and {settings.backbone} is not one")
-
-    def make(inner: Shape) -> GradientLearner:
-        model = _classifier(settings, inner, seeds.init, frozen=pretrained and settings.tune == "none")
-        return GradientLearner(method, model, settings=settings, seeds=seeds, compute=compute)
-
-    if settings.tune != "none":
-        return make(shape)
-    return on_features(
-        settings.backbone,
-        make,
-        shape=shape,
-        compute=compute,
-        flip=settings.feature_flip,
-        transform=settings.feature_transform,
-    )
-
-
-def _classifier(settings: TrainingSettings, shape: Shape, seed: int, *, frozen: bool) -> Classifier:
-    if frozen:
-        with seeding.seeded(seed, "init", "backbone"):
-            return Classifier(mlp(shape, hidden=(settings.adapter,) if settings.adapter else ()), shape=shape)
-    if settings.tune == "none":
-        return build_classifier(settings.backbone, shape=shape, seed=seed)
-    backbone = trainable_backbone(settings.backbone, tune=settings.tune)
-    preprocessing = backbone.spec.preprocessing
-    model = Classifier(backbone.network, shape=shape)
-    model.fix_normalization(preprocessing.mean, preprocessing.std)
-    return model

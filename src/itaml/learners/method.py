@@ -59,7 +59,7 @@ class Method:
     @classmethod
     def from_settings(cls, settings: Any, *, shape: Shape, seeds: Seeds, compute: Compute | None = None) -> Learner:
         """Return a learner for images of `shape` that uses this method (see `LearnerFactory`)."""
-        from itaml.learners.learner import gradient_learner  # noqa: PLC0415 (the learner is made of methods)
+        from itaml.learners.gradient_factory import gradient_learner  # noqa: PLC0415 (the learner is made of methods)
 
         return gradient_learner(cls, settings, shape=shape, seeds=seeds, compute=compute)
 
@@ -67,6 +67,11 @@ class Method:
     def task_map(self) -> TaskMap:
         """Which class is in which task and column."""
         return self.model.task_map
+
+    @property
+    def can_remove_classes(self) -> bool:
+        """Whether classes can be removed: not where something that is saved belongs to the columns as they are."""
+        return not self.saved
 
     # The hooks.
 

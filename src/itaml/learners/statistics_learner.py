@@ -7,15 +7,14 @@ kept for what the sums cannot say: the shrinkage, the temperature of the probabi
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol
+from collections.abc import Mapping
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from itaml import seeding
-from itaml.config import Seeds, Settings
-from itaml.data.images import Shape
+from itaml.config import Seeds
+from itaml.data.images import ClassId, Shape
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
 from itaml.inference.predictor import two_stages
@@ -23,44 +22,20 @@ from itaml.inference.task_prediction import log_posteriors, max_responses
 from itaml.learners.api import Prediction
 from itaml.learners.components.calibration import fit_temperature
 from itaml.learners.components.linear_heads import LinearHead
-from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
+from itaml.learners.components.statistics import (
+    FeatureStatistics,
+    collect,
+    empty_statistics,
+    merge,
+    remove_class,
+    rename_class,
+    renumber,
+    subtract,
+)
+from itaml.learners.statistics_solver import Solver, StatisticsSettings
 from itaml.memory.buffer import Memory
-from itaml.models.features import Transform
 from itaml.models.task_map import TaskMap
 from itaml.storage import State
-
-
-class StatisticsSettings(Settings):
-    """Settings of a classifier that follows from sums of features."""
-
-    backbone: str = "pixels"  # the pixels themselves, or a pretrained backbone (see `models.backbones.hub`)
-    feature_flip: bool = True  # average the features of each image and of its horizontal flip
-    feature_transform: Transform = "sqrt"  # of the features of a backbone
-    memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
-    selection: Literal["random", "herding", "first"] = "random"
-
-    @property
-    def room(self) -> int:
-        """Exemplars in all, which must hold one of every class."""
-        return self.memory
-
-
-class Solver(Protocol):
-    """How a method turns statistics into a head."""
-
-    name: str
-
-    def project(self, features: Tensor) -> Tensor:
-        """Return what the statistics are collected of (n, width), from features (n, d)."""
-
-    def width(self, features: int) -> int:
-        """Return the length of a projected feature vector."""
-
-    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
-        """Return the head; `exemplars` are projected features and labels of images that are part of the statistics."""
-
-    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
-        """Return the scores (n, classes) of exemplars as if they had not been learned, if that is known."""
 
 
 class StatisticsLearner:
@@ -184,6 +159,46 @@ class StatisticsLearner:
         if tuple(images.shape[1:]) != self.shape:
             expected, found = (" x ".join(map(str, shape)) for shape in (self.shape, images.shape[1:]))
             raise DataError(f"the model takes images of shape {expected}, these are {found}")
+
+    # What corrections use (see `Editable`).
+
+    def forget_class(self, class_id: ClassId) -> None:
+        """Remove a class.
+
+        If all its images are exemplars, the result is that of never having learned it. Otherwise its count and mean are
+        removed, and the covariance within classes stays as it is.
+        """
+        task_map = self.task_map.without(class_id)
+        kept = self.memory.exemplars([class_id])
+        whole = kept is not None and len(kept) == int(self.statistics.counts[self.statistics.row(class_id)])
+        features = self._projected(kept.load()[0]) if kept is not None and whole else None
+        self.statistics = remove_class(self.statistics, class_id, features)
+        self.memory.remove(class_id)
+        self.task_map, self._solved = task_map, None
+
+    def merge_classes(self, source: ClassId, target: ClassId) -> None:
+        """Make two classes one, exactly."""
+        self.task_map.column_of(torch.tensor([target]))
+        task_map = self.task_map.without(source)
+        self.statistics = rename_class(self.statistics, source, target)
+        self.memory.merge(source, target)
+        self.task_map, self._solved = task_map, None
+
+    def remove_images(self, images: Tensor, labels: Tensor) -> None:
+        """Undo the learning of images under their classes, exactly."""
+        self._check(images)
+        statistics = subtract(self.statistics, collect(self._projected(images), labels))
+        gone = set(self.statistics.classes).difference(statistics.classes)
+        if gone:
+            raise DataError(f"these are all images of class {min(gone)}; forget the class, or merge it with another")
+        self.memory.discard(images, labels)
+        self.statistics, self._solved = statistics, None
+
+    def renumber_classes(self, ids: Mapping[ClassId, ClassId]) -> None:
+        """Give every class another id."""
+        self.memory.renumber(ids)
+        self.task_map, self.statistics = self.task_map.renumbered(ids), renumber(self.statistics, ids)
+        self._solved = None
 
     def state_dict(self) -> State:
         """Return everything that was learned."""

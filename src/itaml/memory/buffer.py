@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -115,6 +115,31 @@ class Memory:
         """Keep only the exemplars of a class at `positions` (k,), in that order."""
         self._images[class_id] = self._images[class_id][positions]
 
+    def remove(self, class_id: ClassId) -> None:
+        """Drop a class and its exemplars; a class that has none is dropped already."""
+        self._images.pop(class_id, None)
+
+    def merge(self, source: ClassId, target: ClassId) -> None:
+        """Give the exemplars of `source` to `target`, cut to its share: as many as possible of each, in turns."""
+        parts = [self._images[c] for c in (target, source) if c in self._images]
+        self.remove(source)
+        if parts:
+            self._images[target] = _in_turns(parts)
+            rank = list(self._images).index(target)
+            self._images[target] = self._images[target][: self.share(rank, len(self._images))].clone()
+
+    def discard(self, images: Tensor, labels: Tensor) -> None:
+        """Drop images (n, c, h, w) of classes (n,) where they are exemplars; features may differ by rounding."""
+        for image, class_id in zip(images, labels.tolist(), strict=True):
+            kept = self._images.get(class_id)
+            if kept is not None:
+                same = kept == image if not kept.is_floating_point() else kept.isclose(image, rtol=1e-4, atol=1e-5)
+                self.keep(class_id, (~same.flatten(1).all(1)).nonzero().flatten())
+
+    def renumber(self, ids: Mapping[ClassId, ClassId]) -> None:
+        """Give the classes other ids."""
+        self._images = {ids[class_id]: pixels for class_id, pixels in self._images.items()}
+
     def exemplars(self, classes: Iterable[ClassId] | None = None) -> ImageSet | None:
         """Return the images of `classes` (of all, if not given), or None when there are none."""
         wanted = [c for c in (self._images if classes is None else classes) if c in self._images and self.count(c)]
@@ -144,6 +169,12 @@ class Memory:
             self._images = {c: state["images"][str(c)].clone() for c in state["classes"]}  # type: ignore[index, attr-defined]
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"not a saved memory: {error!r}") from error
+
+
+def _in_turns(parts: list[Tensor]) -> Tensor:
+    """Return the images of all parts: the first of each, the second of each, and so on."""
+    ranks = torch.cat([torch.arange(len(part)) for part in parts])
+    return torch.cat(parts)[ranks.argsort(stable=True)]
 
 
 def _with_old(new: Tensor, old: Tensor | None) -> Tensor:

@@ -59,6 +59,14 @@ class GrowingHead(nn.Module):
         self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows.to(self.weight)]))
         self.bias = nn.Parameter(torch.cat([self.bias.detach(), torch.zeros(len(classes)).to(self.bias)]))
 
+    def remove(self, class_id: ClassId) -> None:
+        """Remove the row of a class; the other rows keep their values to the bit."""
+        column = int(self.task_map.column_of(torch.tensor([class_id])))
+        keep = [row for row in range(len(self.task_map.classes)) if row != column]
+        self.task_map = self.task_map.without(class_id)
+        self.weight = nn.Parameter(self.weight.detach()[keep])
+        self.bias = nn.Parameter(self.bias.detach()[keep])
+
     def reset(self, task_map: TaskMap) -> None:
         """Take the sizes of another table, with rows of zeros that are about to be overwritten."""
         self.task_map = task_map

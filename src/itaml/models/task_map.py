@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +33,21 @@ class TaskMap:
                 raise DataError(f"class {class_id} is in two tasks of one stream")
             known.add(class_id)
         return TaskMap((*self.tasks, classes))
+
+    def without(self, class_id: ClassId) -> TaskMap:
+        """Return the table without a class; a task of which it was the only class goes too.
+
+        Raises:
+            DataError: the class is not in the table.
+        """
+        if class_id not in self.classes:
+            raise DataError(f"class {class_id} is in none of the {len(self)} tasks learned so far")
+        tasks = (tuple(other for other in task if other != class_id) for task in self.tasks)
+        return TaskMap(tuple(task for task in tasks if task))
+
+    def renumbered(self, ids: Mapping[ClassId, ClassId]) -> TaskMap:
+        """Return the table with other class ids; every class needs one of its own."""
+        return TaskMap(tuple(tuple(ids[class_id] for class_id in task) for task in self.tasks))
 
     def __len__(self) -> int:
         return len(self.tasks)

@@ -17,7 +17,7 @@ features give the same values up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -163,6 +163,14 @@ def rename_class(statistics: FeatureStatistics, old: int, new: int) -> FeatureSt
     counts = torch.zeros(len(classes), dtype=torch.int64).index_add(0, rows, statistics.counts)
     sums = torch.zeros(len(classes), statistics.features, dtype=torch.float64).index_add(0, rows, statistics.sums)
     return replace(statistics, classes=classes, counts=counts, sums=sums)
+
+
+def renumber(statistics: FeatureStatistics, ids: Mapping[int, int]) -> FeatureStatistics:
+    """Return the statistics with other class ids."""
+    labels = [ids[label] for label in statistics.classes]
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    classes = tuple(labels[row] for row in order)
+    return replace(statistics, classes=classes, counts=statistics.counts[order], sums=statistics.sums[order])
 
 
 def within_scatter(statistics: FeatureStatistics) -> Tensor:

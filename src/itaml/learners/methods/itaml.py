@@ -63,6 +63,11 @@ class ITAML(Method):
             self.model, s, make_optimizer=partial(self._optimizer, lr=s.lr), autocast=context.autocast
         )
 
+    @property
+    def can_remove_classes(self) -> bool:
+        """Whether classes can be removed: the optimizer state of the inner loops begins anew in every task."""
+        return True
+
     def begin_task(self, task: Task) -> None:
         """Forget the optimizer state of the inner loops."""
         self.inner.reset()

@@ -29,7 +29,8 @@ from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_
 from itaml.learners.components.linear_heads import LinearHead, lda
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.pretrained import on_features
-from itaml.learners.statistics_learner import StatisticsLearner, StatisticsSettings
+from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.learners.statistics_solver import StatisticsSettings
 
 DEFAULT = 0.5  # shrinkage where there are no exemplars to choose it on
 

@@ -22,7 +22,8 @@ from itaml.learners.api import Learner, Traits
 from itaml.learners.components.linear_heads import LinearHead, nearest_mean
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.pretrained import on_features
-from itaml.learners.statistics_learner import StatisticsLearner, StatisticsSettings
+from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.learners.statistics_solver import StatisticsSettings
 
 
 class NCM:

@@ -27,7 +27,8 @@ from itaml.learners.components.linear_heads import LinearHead, project, random_p
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.pretrained import on_features
 from itaml.learners.settings import Count, Positive
-from itaml.learners.statistics_learner import StatisticsLearner, StatisticsSettings
+from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.learners.statistics_solver import StatisticsSettings
 
 
 class RanPACSettings(StatisticsSettings):

@@ -1,0 +1,46 @@
+"""What the methods without gradient steps differ in: how a head follows from sums of features, and their settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
+from torch import Tensor
+
+from itaml.config import Settings
+from itaml.learners.components.linear_heads import LinearHead
+from itaml.learners.components.statistics import FeatureStatistics
+from itaml.models.features import Transform
+
+
+class StatisticsSettings(Settings):
+    """Settings of a classifier that follows from sums of features."""
+
+    backbone: str = "pixels"  # the pixels themselves, or a pretrained backbone (see `models.backbones.hub`)
+    feature_flip: bool = True  # average the features of each image and of its horizontal flip
+    feature_transform: Transform = "sqrt"  # of the features of a backbone
+    memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
+    selection: Literal["random", "herding", "first"] = "random"
+
+    @property
+    def room(self) -> int:
+        """Exemplars in all, which must hold one of every class."""
+        return self.memory
+
+
+class Solver(Protocol):
+    """How a method turns statistics into a head."""
+
+    name: str
+
+    def project(self, features: Tensor) -> Tensor:
+        """Return what the statistics are collected of (n, width), from features (n, d)."""
+
+    def width(self, features: int) -> int:
+        """Return the length of a projected feature vector."""
+
+    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
+        """Return the head; `exemplars` are projected features and labels of images that are part of the statistics."""
+
+    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
+        """Return the scores (n, classes) of exemplars as if they had not been learned, if that is known."""

@@ -118,7 +118,8 @@ def test_all_images_of_a_class_cannot_be_removed() -> None:
 
 @pytest.mark.parametrize("name", ["lda", "itaml"])
 def test_other_ids_change_nothing_but_the_names(name: str) -> None:
-    learner = trained(name, **({} if name == "lda" else {"epochs": 1, "backbone": "mlp", "horizon": 3}))
+    settings: dict[str, Any] = {} if name == "lda" else {"epochs": 1, "backbone": "mlp", "horizon": 3}
+    learner = trained(name, **settings)
     before = learner.predict(TEST[0])
     ids = {0: 9, 1: 3, 2: 0, 3: 1, 4: 2}
     learner.renumber_classes(ids)

@@ -75,6 +75,9 @@ def test_uneven_split_and_single_p(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "digits", "--device", "tpu"], "option device: must be 'auto', 'cpu', 'cuda' or 'mps'"),
         (["list", "modles"], "did you mean 'models'?"),
         (["bound", "--accuracy", "0.6"], "--classes-per-task and --tasks are needed"),
+        (["bound", "--split", "2,2"], "give either --accuracy or --accuracies"),
+        (["bound", "--accuracies", "0.6,x", "--split", "2,2"], "numbers separated by commas (got '0.6,x')"),
+        (["bound", "--accuracy", "0.6", "--split", "2,2", "--rounding", "up"], "round or floor (got 'up')"),
         (["bound", "--accuracy", "0", "--classes-per-task", "2", "--tasks", "9", "--gamma", "0.9"], "no continuum"),
         (["nonsense"], "nonsense"),
     ],
@@ -104,6 +107,15 @@ def test_an_existing_run_is_never_overwritten_unasked(tmp_path: Path, capsys: py
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     assert itaml("run", "digits", "--out", tmp_path / "mine", "--force", *QUICK) == 2
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+
+
+def test_bound_of_the_paper_with_floor(capsys: pytest.CaptureFixture[str]) -> None:
+    log = "0.891,0.752,0.680,0.583,0.528,0.473,0.415,0.387,0.356,0.337"  # the authors', CIFAR-100 at p = 1
+    for rounding, n in [("floor", 17), ("round", 22)]:
+        words = f"bound --accuracies {log} --classes-per-task 10 --tasks 10 --rounding {rounding} --json"
+        assert itaml(*words.split()) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["n"], found["rounding"]) == (n, rounding)
 
 
 def test_bound_and_lists_in_json(capsys: pytest.CaptureFixture[str]) -> None:

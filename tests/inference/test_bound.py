@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from itaml.errors import BoundError, SettingsError
-from itaml.inference.bound import continuum_size, own_task_probability, task_accuracy
+from itaml.inference.bound import continuum_size, minimum_accuracy, own_task_probability, task_accuracy
 
 
 def brute_force(n: int, accuracy: float, classes: int, tasks: int) -> float:
@@ -105,3 +105,34 @@ def test_impossible_requests(arguments: dict[str, object], message: str) -> None
 def test_a_continuum_of_none_is_refused() -> None:
     with pytest.raises(SettingsError, match="at least one sample, not 0"):
         task_accuracy(0, accuracy=0.5, sizes=[2, 2])
+
+
+AUTHORS_CIFAR = [0.891, 0.752, 0.680, 0.583, 0.528, 0.473, 0.415, 0.387, 0.356, 0.337]  # their log, p = 1, per task
+
+
+def test_the_papers_17_samples_need_floor_and_the_authors_p0() -> None:
+    accuracy = minimum_accuracy(AUTHORS_CIFAR)
+    assert accuracy == pytest.approx(0.5402 - (1 - 1 / math.e) * 0.554)
+    assert continuum_size(accuracy=accuracy, sizes=[10] * 10, gamma=0.95, rounding="floor") == 17
+    assert continuum_size(accuracy=accuracy, sizes=[10] * 10, gamma=0.95) == 22
+
+
+def test_floor_by_hand() -> None:
+    # P0_hat = 0.8. With n = 3, floor(1.5) = 1 and two or more of three must be right: 3 * 0.64 * 0.2 + 0.512.
+    assert task_accuracy(3, accuracy=0.7, sizes=[2, 2], rounding="floor") == pytest.approx(0.896)
+    assert task_accuracy(3, accuracy=0.7, sizes=[2, 2], rounding="round") == pytest.approx(0.512)
+    assert continuum_size(accuracy=0.7, sizes=[2, 2], gamma=0.85, rounding="floor") == 3
+
+
+def test_minimum_accuracy_is_the_mean_of_equal_values_and_never_negative() -> None:
+    assert minimum_accuracy([0.6, 0.6]) == pytest.approx(0.6)
+    assert minimum_accuracy([1.0, 0.0, 0.0]) == 0.0
+    with pytest.raises(SettingsError, match="at least one task"):
+        minimum_accuracy([])
+    with pytest.raises(SettingsError, match=r"not 1\.2"):
+        minimum_accuracy([0.5, 1.2])
+
+
+def test_unknown_rounding_is_named() -> None:
+    with pytest.raises(SettingsError, match="got 'ceil'"):
+        task_accuracy(3, accuracy=0.7, sizes=[2, 2], rounding="ceil")  # type: ignore[arg-type]

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 import itaml
-from itaml.learners.components.gaussian_classes import pool_views
+from itaml.metrics.calibration import expected_calibration_error
+from itaml.models.features import pool_views
 
 FEATURES = 1280  # the pooled head; the files hold pooled inner layers behind it
 RESULTS = Path(__file__).parent / "results" / "photos"
@@ -112,6 +113,11 @@ def continuum_accuracy(
 
 def share(right: Tensor) -> float:
     return float(right.double().mean())
+
+
+def calibration_error(probabilities: Tensor, labels: Tensor) -> float:
+    confidence, predicted = probabilities.max(1)
+    return expected_calibration_error(confidence, predicted == labels)
 
 
 def write(name: str, settings: dict[str, Any], results: Any) -> None:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from photos_common import SETS, Features, first_images, load, share, write
+from photos_common import SETS, Features, calibration_error, first_images, load, share, write
 from torch import Tensor
 
-from itaml.inference.temperature import expected_calibration_error
 from itaml.learners.components.gaussian_classes import fit_gaussian_classes
 from itaml.learners.components.linear_heads import lda, shrunk_covariance
-from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge, on_grid
+from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
+from itaml.models.features import round_to_grid
 
 SELECTION = (
     "the default temperature for one image per class was set from test images of these sets; "
@@ -37,7 +37,7 @@ def few(data: Features, count: int) -> dict[str, float]:
     probabilities = model.probabilities(data.test)
     return {
         "accuracy": share(probabilities.argmax(1) == data.test_labels),
-        "calibration error": expected_calibration_error(probabilities, data.test_labels),
+        "calibration error": calibration_error(probabilities, data.test_labels),
         "known refused": share(model.is_unknown(data.test)),
         "temperature": model.temperature,
     }
@@ -81,7 +81,7 @@ def many_classes(data: Features, classes: int) -> dict[str, Any]:
 
     means = center + normal(classes + 1, len(center)) @ spread.T
     labels = torch.arange(classes + 1).repeat_interleave(20)
-    features = on_grid(means[labels] + normal(len(labels), len(center)) @ within.T)
+    features = round_to_grid(means[labels] + normal(len(labels), len(center)) @ within.T)
     old = labels < classes
     known = collect(features[old], labels[old])
     start = time.perf_counter()

@@ -19,10 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from photos_common import SETS, Features, load, share, write
+from photos_common import SETS, Features, calibration_error, load, share, write
 from torch import Tensor
 
-from itaml.inference.temperature import expected_calibration_error
 from itaml.inference.unknown import SIGNALS, auroc
 from itaml.learners.components.gaussian_classes import GaussianClasses, fit_gaussian_classes
 from itaml.learners.components.statistics import collect
@@ -61,7 +60,7 @@ def trial(data: Features, seed: int) -> dict[str, float]:
     probabilities = model.probabilities(data.test[familiar])
     columns = column[data.test_labels[familiar]]
     found["accuracy on known"] = share(probabilities.argmax(1) == columns)
-    found["calibration error"] = expected_calibration_error(probabilities, columns)
+    found["calibration error"] = calibration_error(probabilities, columns)
     found["temperature"] = model.temperature
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from itaml.learners.components.statistics import on_grid
+from itaml.models.features import round_to_grid
 
 
 def features_and_labels(
@@ -14,4 +14,4 @@ def features_and_labels(
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(classes).repeat_interleave(per_class)
     centers = torch.randn(classes, features, generator=generator)
-    return on_grid(centers[labels] + torch.randn(len(labels), features, generator=generator)), labels
+    return round_to_grid(centers[labels] + torch.randn(len(labels), features, generator=generator)), labels

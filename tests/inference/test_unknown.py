@@ -9,8 +9,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from itaml.errors import SettingsError
-from itaml.inference.temperature import expected_calibration_error, fit_temperature
-from itaml.inference.unknown import auroc, cosine_similarity, fit_unknown_detector, signals_of
+from itaml.inference.temperature import fit_temperature
+from itaml.inference.unknown import auroc, cosine_similarity, fit_unknown_detector, score_signals, signals_of
 
 
 def test_signals_by_hand() -> None:
@@ -73,7 +73,13 @@ def test_too_few_images_keep_the_default_temperature() -> None:
     assert fit_temperature(torch.zeros(50, 1), torch.zeros(50, dtype=torch.int64), default=2.0) == 2.0
 
 
-def test_calibration_error_by_hand() -> None:
-    probabilities = torch.tensor([[0.95, 0.05], [0.95, 0.05], [0.35, 0.65], [0.35, 0.65]])
-    # confidence .95 with accuracy .5, and confidence .65 with accuracy 1: (.45 + .35) / 2
-    assert expected_calibration_error(probabilities, torch.tensor([0, 1, 1, 1])) == pytest.approx(0.4, abs=1e-6)
+def test_signals_of_scores_by_hand() -> None:
+    scores = torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]])  # odds of 3 to 1, and even ones
+    expected = torch.tensor([[math.log(4.0), math.log(3.0)], [math.log(2.0), 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(score_signals(scores), expected)
+    assert score_signals(torch.tensor([[2.5]])).tolist() == [[2.5, 0.0]]
+
+
+def test_images_that_are_all_alike_are_not_refused() -> None:
+    signals = torch.full((7, 2), 0.1, dtype=torch.float64)
+    assert not bool(fit_unknown_detector(signals).is_unknown(signals).any())

@@ -13,8 +13,8 @@ from itaml.config import Compute, Seeds, build
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
+from itaml.inference.temperature import fit_temperature
 from itaml.learners import LEARNERS
-from itaml.learners.components.calibration import fit_temperature
 from itaml.learners.components.feature_cache import FeatureCache
 from itaml.learners.frozen import FrozenLearner
 from itaml.learners.learner import GradientLearner

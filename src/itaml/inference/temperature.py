@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 
-import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 FEWEST = 10  # images; below, the default stays
-BOUNDS = (1e-2, 1e3)
+BOUNDS = (1e-3, 1e4)
 
 
 def fit_temperature(scores: Tensor, columns: Tensor, *, default: float = 1.0) -> float:
@@ -37,12 +36,3 @@ def fit_temperature(scores: Tensor, columns: Tensor, *, default: float = 1.0) ->
     low, high = map(math.log, BOUNDS)
     found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-4})
     return math.exp(float(found.x))
-
-
-def expected_calibration_error(probabilities: Tensor, columns: Tensor, *, bins: int = 15) -> float:
-    """Return the mean gap between confidence and accuracy over equally wide bins, weighted by their images."""
-    confidence, predicted = probabilities.max(1)
-    right = (predicted == columns).double()
-    place = (confidence * bins).long().clamp(0, bins - 1)
-    gap = torch.zeros(bins, dtype=torch.float64).index_add(0, place, confidence.double() - right)
-    return float(gap.abs().sum() / len(right))

@@ -10,6 +10,9 @@ whitened by that covariance, and f, f_c the unwhitened feature vectors:
 | relative distance | -min_c |q - m_c|^2 / |q|^2 |
 | projection | max_c q . m_c / |m_c|^2 |
 
+A head that has only scores uses two signals of these: the energy (log-sum-exp) and the log-odds of the most probable
+class.
+
 Their standardised sum is the score. Means, standard deviations and the threshold come from leave-one-out signals of the
 training images, which behave as unseen ones: the threshold is the quantile at which a wanted share of them is refused.
 With a single class only the cosine says anything; the other two signals are constant.
@@ -28,6 +31,7 @@ from itaml.errors import SettingsError
 
 SIGNALS = ("cosine", "relative distance", "projection")
 FEW = 40  # with fewer images than this the 5 % quantile rests on one image: a normal distribution is more stable
+ROUNDING = 1e-9  # images that are all alike are not refused for the rounding of their scores
 _TINY = 1e-12
 
 
@@ -35,12 +39,12 @@ _TINY = 1e-12
 class UnknownDetector:
     """How to turn signals into one score, and below which score an image is unknown."""
 
-    mean: Tensor  # (3,) of the signals of known images
-    std: Tensor  # (3,)
+    mean: Tensor  # (signals,) of known images
+    std: Tensor  # (signals,)
     threshold: float  # -inf: no image is ever called unknown
 
     def score(self, signals: Tensor) -> Tensor:
-        """Return the score (n,) of signals (n, 3); larger for known images."""
+        """Return the score (n,) of signals (n, signals); larger for known images."""
         return ((signals - self.mean) / self.std).sum(1)
 
     def is_unknown(self, signals: Tensor) -> Tensor:
@@ -66,6 +70,16 @@ def signals_of(inner: Tensor, squares: Tensor, mean_squares: Tensor, cosines: Te
     return torch.stack([cosines.amax(1), relative, projection], 1)
 
 
+def score_signals(scores: Tensor) -> Tensor:
+    """Return the energy and the log-odds of the most probable class (n, 2) from calibrated scores (n, classes)."""
+    values = scores.double()
+    if values.shape[1] == 1:
+        return torch.stack([values[:, 0], torch.zeros(len(values), dtype=torch.float64)], 1)
+    best = values.argmax(1, keepdim=True)
+    others = values.scatter(1, best, -torch.inf).logsumexp(1)
+    return torch.stack([values.logsumexp(1), values.gather(1, best)[:, 0] - others], 1)
+
+
 def cosine_similarity(features: Tensor, means: Tensor) -> Tensor:
     """Return the cosines (n, classes) between features (n, d) and class means (classes, d)."""
     lengths = features.norm(dim=1, keepdim=True).clamp_min(_TINY)
@@ -77,7 +91,7 @@ def fit_unknown_detector(signals: Tensor, *, refuse: float = 0.05) -> UnknownDet
     """Calibrate on signals of known images that were not learned, such as leave-one-out signals.
 
     Args:
-        signals: (n, 3); with fewer than two images nothing can be calibrated, and nothing is ever refused.
+        signals: (n, signals); with fewer than two images nothing can be calibrated, and nothing is ever refused.
         refuse: share of known images that may be called unknown.
 
     Raises:
@@ -86,7 +100,8 @@ def fit_unknown_detector(signals: Tensor, *, refuse: float = 0.05) -> UnknownDet
     if not 0 < refuse < 1:
         raise SettingsError(f"refuse must be > 0 and < 1 (got {refuse})")
     if len(signals) < 2:
-        return UnknownDetector(torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64), -math.inf)
+        size = signals.shape[1]
+        return UnknownDetector(torch.zeros(size, dtype=torch.float64), torch.ones(size, dtype=torch.float64), -math.inf)
     values = signals.double()
     spread = values.std(0)
     std = torch.where(spread > _TINY, spread, torch.ones_like(spread))
@@ -95,7 +110,7 @@ def fit_unknown_detector(signals: Tensor, *, refuse: float = 0.05) -> UnknownDet
         threshold = float(known.mean() + NormalDist().inv_cdf(refuse) * known.std())
     else:
         threshold = float(known.quantile(refuse))
-    return UnknownDetector(values.mean(0), std, threshold)
+    return UnknownDetector(values.mean(0), std, threshold - ROUNDING)
 
 
 def auroc(known: Tensor, unknown: Tensor) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Tensor
 
@@ -49,6 +49,7 @@ class Prediction:
     tasks: Tensor | None  # (n,) task of each sample's continuum; None from a learner that does not predict tasks
     probabilities: Tensor  # (n, columns) probability of each class seen
     columns: tuple[ClassId, ...]  # class of each column of `probabilities`
+    unknown: Tensor | None = None  # (n,) whether a sample is none of the classes; None from a learner that cannot say
 
     def top(self, k: int) -> list[list[tuple[ClassId, float]]]:
         """Return for each sample its k most probable classes, the predicted class first."""
@@ -139,3 +140,20 @@ class Editable(Protocol):
 
     def renumber_classes(self, ids: Mapping[ClassId, ClassId]) -> None:
         """Give every class another id; the order of tasks and columns stays."""
+
+
+@runtime_checkable
+class KnowsUnknown(Protocol):
+    """What a learner may offer besides: say which samples are none of the classes. Its probabilities are calibrated."""
+
+    @property
+    def unknown_threshold(self) -> float | None:
+        """Score above which a sample is unknown, infinite: never; None if the learner inside this one cannot say."""
+
+    def unknown_scores(self, images: Tensor) -> Tensor:
+        """Return how little each sample looks like a known class (n,)."""
+
+
+def knows_unknown(learner: Learner) -> TypeGuard[KnowsUnknown]:
+    """Return whether a learner, or the one inside it, says which samples are none of the classes."""
+    return isinstance(learner, KnowsUnknown) and learner.unknown_threshold is not None

@@ -16,7 +16,7 @@ from itaml.data.loader import iterate
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
-from itaml.learners.api import Editable, Learner, Prediction, Scoring
+from itaml.learners.api import Editable, KnowsUnknown, Learner, Prediction, Scoring
 from itaml.learners.components.feature_cache import FeatureCache
 from itaml.memory.buffer import Memory
 from itaml.models.features import FeatureExtractor
@@ -113,6 +113,16 @@ class FrozenLearner:
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of the columns of a task (n, size), after adapting to it."""
         return self._scoring.adapted_scores(self.features(images), class_scores, task)
+
+    @property
+    def unknown_threshold(self) -> float | None:
+        """Score above which a sample is unknown; None if the learner inside cannot say (see `KnowsUnknown`)."""
+        return self.learner.unknown_threshold if isinstance(self.learner, KnowsUnknown) else None
+
+    def unknown_scores(self, images: Tensor) -> Tensor:
+        """Return how little each sample looks like a known class (n,), if the learner inside can say."""
+        assert isinstance(self.learner, KnowsUnknown), "ask `knows_unknown` first"
+        return self.learner.unknown_scores(self.features(images))
 
     # What corrections use (see `Editable`).
 

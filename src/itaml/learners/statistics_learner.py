@@ -2,7 +2,8 @@
 
 Learning adds the counts, class sums and second moment of new images to what is known (`components.statistics`). The
 head is then solved anew, so the result does not depend on the order in which classes and images arrived. Exemplars are
-kept for what the sums cannot say: the shrinkage, the temperature of the probabilities, and the scores of known images.
+kept for what the sums cannot say: the shrinkage, the temperature of the probabilities, and how known images score. This
+is chosen once per learn and is part of the state, so that a model that is opened is not fitted again.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ from itaml.errors import CheckpointError, DataError
 from itaml.inference.predictor import two_stages
 from itaml.inference.task_prediction import log_posteriors, max_responses
 from itaml.learners.api import Prediction
-from itaml.learners.components.calibration import fit_temperature
-from itaml.learners.components.linear_heads import LinearHead
+from itaml.learners.components.head_fit import HeadFit
 from itaml.learners.components.statistics import (
-    FeatureStatistics,
     collect,
     empty_statistics,
     merge,
@@ -32,7 +31,8 @@ from itaml.learners.components.statistics import (
     renumber,
     subtract,
 )
-from itaml.learners.statistics_solver import Solver, StatisticsSettings
+from itaml.learners.components.statistics_state import statistics_from, statistics_state
+from itaml.learners.statistics_solver import Head, Solver, StatisticsSettings
 from itaml.memory.buffer import Memory
 from itaml.models.task_map import TaskMap
 from itaml.storage import State
@@ -53,7 +53,8 @@ class StatisticsLearner:
         self.task_map = TaskMap()
         self.memory = Memory(budget=settings.memory, selection=settings.selection)
         self.statistics = empty_statistics(solver.width(_size(shape)))
-        self._solved: tuple[LinearHead, float] | None = None
+        self._fit: HeadFit | None = None
+        self._head: Head | None = None
 
     def learn(self, task: Task) -> None:
         """Add a task's images to the statistics.
@@ -72,10 +73,15 @@ class StatisticsLearner:
         statistics = self.statistics
         for pixels, labels in task.train.batches(500):
             statistics = merge(statistics, collect(self._projected(pixels), labels))
-        self.task_map, self.statistics, self._solved = task_map, statistics, None
+        self.task_map, self.statistics = task_map, statistics
         if self.memory.budget:
             generator = seeding.generator(self.seeds.memory, "memory", task.index)
             self.memory.add(task.train, task_map.classes, generator=generator, features=lambda x: x.flatten(1).float())
+        self.forget_fit()
+
+    def forget_fit(self) -> None:
+        """Solve anew when the head is next needed; call it after a change of `statistics` or `memory`."""
+        self._fit = self._head = None
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         """Predict samples (see `Learner.predict`).
@@ -85,7 +91,8 @@ class StatisticsLearner:
         """
         if not len(images):
             raise DataError("there are no samples to predict")
-        scores = self.class_scores(images)
+        features = self._checked(images)
+        scores = self._class_scores(features)
         if continua is None:
             continua = torch.zeros(len(images), dtype=torch.int64)
         classes, tasks, probabilities = two_stages(
@@ -96,7 +103,8 @@ class StatisticsLearner:
             task_evidence=self.task_evidence(scores),
             adapted=lambda rows, task: scores[rows][:, self.task_map.columns(task)],
         )
-        return Prediction(classes, tasks, probabilities, self.task_map.classes)
+        unknown = self._unknown_scores(features) > self.unknown_threshold
+        return Prediction(classes, tasks, probabilities, self.task_map.classes, unknown)
 
     def class_scores(self, images: Tensor) -> Tensor:
         """Return calibrated logits (n, columns): their softmax is a probability.
@@ -104,13 +112,20 @@ class StatisticsLearner:
         Raises:
             DataError: nothing was learned yet, or the images are of another shape.
         """
-        if not len(self.task_map):
-            raise DataError("nothing has been learned yet")
-        self._check(images)
-        head, temperature = self._head()
-        scores = head(self._projected(images))  # (n, classes), classes sorted
-        order = torch.tensor([head.classes.index(class_id) for class_id in self.task_map.classes])
-        return (scores[:, order] / temperature).float()
+        return self._class_scores(self._checked(images))
+
+    def unknown_scores(self, images: Tensor) -> Tensor:
+        """Return how little each sample looks like a known class (n,); see `KnowsUnknown`.
+
+        Raises:
+            DataError: nothing was learned yet, or the images are of another shape.
+        """
+        return self._unknown_scores(self._checked(images))
+
+    @property
+    def unknown_threshold(self) -> float:
+        """Above this score a sample is unknown; infinite where there are too few images to calibrate it."""
+        return -self.fit.detector.threshold
 
     def task_scores(self, class_scores: Tensor) -> Tensor:
         """Return each sample's score for each task (n, tasks): the largest log-probability among its classes.
@@ -127,29 +142,33 @@ class StatisticsLearner:
         """Return the scores of the columns of a task (n, size); the head is exact, so nothing is adapted."""
         return class_scores[:, self.task_map.columns(task)]
 
-    def _head(self) -> tuple[LinearHead, float]:
-        """Return the head and the temperature, solved at the first call after learning."""
-        if self._solved is None:
-            exemplars = self._exemplars()
-            head = self.solver.solve(self.statistics, exemplars)
-            self._solved = head, self._temperature(head, exemplars)
-        return self._solved
+    @property
+    def fit(self) -> HeadFit:
+        """What was chosen on left-out exemplars, at the first use after learning."""
+        if self._fit is None:
+            kept = self.memory.exemplars()
+            images, labels = (torch.zeros(0, *self.shape), torch.zeros(0).long()) if kept is None else kept.load()
+            self._fit = self.solver.fit(self.statistics, (self._projected(images), labels))
+        return self._fit
 
-    def _temperature(self, head: LinearHead, exemplars: tuple[Tensor, Tensor] | None) -> float:
-        if exemplars is None or len(head.classes) < 2:
-            return 1.0
-        scores = self.solver.left_out(self.statistics, exemplars)
-        if scores is None:
-            return 1.0
-        columns = torch.tensor([head.classes.index(label) for label in exemplars[1].tolist()])
-        return fit_temperature(scores, columns)
+    def _solved(self) -> Head:
+        if self._head is None:
+            self._head = self.solver.head(self.statistics, self.fit)
+        return self._head
 
-    def _exemplars(self) -> tuple[Tensor, Tensor] | None:
-        kept = self.memory.exemplars()
-        if kept is None:
-            return None
-        images, labels = kept.load()
-        return self._projected(images), labels
+    def _class_scores(self, features: Tensor) -> Tensor:
+        head = self._solved()
+        order = torch.tensor([head.classes.index(class_id) for class_id in self.task_map.classes])
+        return (head.scores(features)[:, order] / self.fit.temperature).float()
+
+    def _unknown_scores(self, features: Tensor) -> Tensor:
+        return -self.fit.detector.score(self._solved().signals(features))
+
+    def _checked(self, images: Tensor) -> Tensor:
+        if not len(self.task_map):
+            raise DataError("nothing has been learned yet")
+        self._check(images)
+        return self._projected(images)
 
     def _projected(self, images: Tensor) -> Tensor:
         pixels = images.flatten(1)
@@ -174,7 +193,8 @@ class StatisticsLearner:
         features = self._projected(kept.load()[0]) if kept is not None and whole else None
         self.statistics = remove_class(self.statistics, class_id, features)
         self.memory.remove(class_id)
-        self.task_map, self._solved = task_map, None
+        self.task_map = task_map
+        self.forget_fit()
 
     def merge_classes(self, source: ClassId, target: ClassId) -> None:
         """Make two classes one, exactly."""
@@ -182,7 +202,8 @@ class StatisticsLearner:
         task_map = self.task_map.without(source)
         self.statistics = rename_class(self.statistics, source, target)
         self.memory.merge(source, target)
-        self.task_map, self._solved = task_map, None
+        self.task_map = task_map
+        self.forget_fit()
 
     def remove_images(self, images: Tensor, labels: Tensor) -> None:
         """Undo the learning of images under their classes, exactly."""
@@ -192,25 +213,22 @@ class StatisticsLearner:
         if gone:
             raise DataError(f"these are all images of class {min(gone)}; forget the class, or merge it with another")
         self.memory.discard(images, labels)
-        self.statistics, self._solved = statistics, None
+        self.statistics = statistics
+        self.forget_fit()
 
     def renumber_classes(self, ids: Mapping[ClassId, ClassId]) -> None:
         """Give every class another id."""
         self.memory.renumber(ids)
         self.task_map, self.statistics = self.task_map.renumbered(ids), renumber(self.statistics, ids)
-        self._solved = None
+        self.forget_fit()
 
     def state_dict(self) -> State:
         """Return everything that was learned."""
-        s = self.statistics
-        rows, columns = torch.triu_indices(s.features, s.features)
         return {
             "learner": self.solver.name,
             "table": [list(classes) for classes in self.task_map.tasks],
-            "classes": list(s.classes),
-            "counts": s.counts.clone(),
-            "sums": s.sums.clone(),
-            "moment": s.moment[rows, columns].clone(),  # symmetric: the upper triangle
+            **statistics_state(self.statistics),
+            "fit": self.fit.state_dict() if self.statistics.classes else None,
             "memory": self.memory.state_dict(),
         }
 
@@ -222,17 +240,12 @@ class StatisticsLearner:
         """
         if state.get("learner") != self.solver.name:
             raise CheckpointError(f"this state is of {state.get('learner')}, not of {self.solver.name}")
-        size = self.statistics.features
-        rows, columns = torch.triu_indices(size, size)
-        if len(state["moment"]) != len(rows):
-            raise CheckpointError("this state is of features of another length")
-        moment = torch.zeros(size, size, dtype=torch.float64)
-        moment[rows, columns] = state["moment"]
-        moment[columns, rows] = state["moment"]
+        self.statistics = statistics_from(state, features=self.statistics.features)
         self.task_map = TaskMap(tuple(tuple(classes) for classes in state["table"]))
-        self.statistics = FeatureStatistics(tuple(state["classes"]), state["counts"], state["sums"], moment)
         self.memory.load_state_dict(state["memory"])
-        self._solved = None
+        self.forget_fit()
+        if state.get("fit") is not None:
+            self._fit = HeadFit.from_state(state["fit"])
 
 
 def _size(shape: Shape) -> int:

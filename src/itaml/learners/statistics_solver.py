@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from itaml.config import Settings
-from itaml.learners.components.linear_heads import LinearHead
+from itaml.learners.components.head_fit import HeadFit
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.models.features import Transform
 
@@ -28,6 +28,20 @@ class StatisticsSettings(Settings):
         return self.memory
 
 
+class Head(Protocol):
+    """Scores features; made of statistics and a `HeadFit`."""
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Class of each column, sorted."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Return the scores (n, classes), not divided by the temperature."""
+
+    def signals(self, features: Tensor) -> Tensor:
+        """Return the signals (n, signals) from which the fit's detector tells unknown images."""
+
+
 class Solver(Protocol):
     """How a method turns statistics into a head."""
 
@@ -39,8 +53,13 @@ class Solver(Protocol):
     def width(self, features: int) -> int:
         """Return the length of a projected feature vector."""
 
-    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
-        """Return the head; `exemplars` are projected features and labels of images that are part of the statistics."""
+    def fit(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> HeadFit:
+        """Choose what the statistics do not say.
 
-    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
-        """Return the scores (n, classes) of exemplars as if they had not been learned, if that is known."""
+        Args:
+            statistics: of all images learned.
+            exemplars: projected features (n, width) and labels of some of these images; may be empty.
+        """
+
+    def head(self, statistics: FeatureStatistics, fit: HeadFit) -> Head:
+        """Return the head."""

@@ -18,6 +18,7 @@ from itaml.models.backbones.spec import Backbone
 Transform = Literal["none", "sqrt"]
 PIXELS = "pixels"  # the name of no backbone: the pixels themselves are the features
 BATCH = 32  # images per forward pass
+GRID_BITS = 12  # 2^-12: 4 million images with features below 4 can be added up exactly
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,9 @@ class FeatureExtractor:
 
     def _features(self, images: Tensor) -> Tensor:
         resized = _resized(_with_channels(images, self.image_shape[0]), self.extraction.size)
-        features = self.backbone.features(resized)
-        if self.extraction.flip:
-            features = (features + self.backbone.features(resized.flip(3))) / 2
-        if self.extraction.transform == "sqrt":
-            features = features.sign() * features.abs().sqrt()
-        return features.float().cpu().clone()
+        views = [resized, resized.flip(3)] if self.extraction.flip else [resized]
+        features = torch.stack([self.backbone.features(view) for view in views], 1)
+        return pool_views(features.cpu(), self.extraction.transform).float()
 
 
 def open_extractor(
@@ -110,6 +108,23 @@ def open_extractor(
 ) -> FeatureExtractor:
     """Return the extractor of a backbone by name (see `open_backbone` for errors)."""
     return FeatureExtractor(open_backbone(name), flip=flip, transform=transform, device=device)
+
+
+def pool_views(features: Tensor, transform: Transform = "sqrt") -> Tensor:
+    """Return the features that classifiers learn: the transformed mean over views, on the grid, in double precision.
+
+    Args:
+        features: what the backbone returned for each view of each image (n, views, d).
+        transform: `sqrt` takes the square root of each feature, keeping its sign.
+    """
+    mean = features.double().mean(1)
+    return round_to_grid(mean.sign() * mean.abs().sqrt() if transform == "sqrt" else mean)
+
+
+def round_to_grid(features: Tensor, *, bits: int = GRID_BITS) -> Tensor:
+    """Round features to multiples of 2^-bits, in double precision; their sums are then exact in any order."""
+    scale = float(2**bits)
+    return (features.double() * scale).round() / scale
 
 
 def _with_channels(images: Tensor, channels: int) -> Tensor:

@@ -9,10 +9,11 @@ import torch
 
 from feature_support import features_and_labels
 from itaml.inference.unknown import auroc
-from itaml.learners.components.gaussian_classes import fit_gaussian_classes, pool_views
+from itaml.learners.components.gaussian_classes import fit_gaussian_classes
 from itaml.learners.components.leave_one_out import leave_one_out
 from itaml.learners.components.linear_heads import lda
 from itaml.learners.components.statistics import collect
+from itaml.models.features import pool_views
 
 
 def test_scores_are_those_of_lda() -> None:

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from itaml.inference.temperature import fit_temperature
-from itaml.inference.unknown import UnknownDetector, cosine_similarity, fit_unknown_detector, signals_of
+from itaml.inference.unknown import SIGNALS, UnknownDetector, cosine_similarity, fit_unknown_detector, signals_of
+from itaml.learners.components.head_fit import REFUSE, HeadFit
 from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_out
 from itaml.learners.components.linear_heads import shrunk_covariance, whiten
-from itaml.learners.components.statistics import FeatureStatistics, on_grid
+from itaml.learners.components.statistics import FeatureStatistics
 
 TEMPERATURE_PER_FEATURE = 0.1  # one image per class: test images of four sets gave 102 to 192 for 1,280
 
@@ -61,15 +62,33 @@ class GaussianClasses:
         return white @ self.whitened.T, white.square().sum(1)
 
 
-def fit_gaussian_classes(
+def gaussian_classes(statistics: FeatureStatistics, fit: HeadFit) -> GaussianClasses:
+    """Return LDA with a calibration that is known already."""
+    means = statistics.means
+    center = means.mean(0)
+    factor = torch.linalg.cholesky(shrunk_covariance(statistics, fit.shrinkage))
+    whitened = whiten(means - center, factor)
+    return GaussianClasses(
+        statistics.classes,
+        means,
+        center,
+        factor,
+        whitened,
+        fit.noise / (2 * statistics.counts) - whitened.square().sum(1) / 2,
+        fit.temperature,
+        fit.detector,
+    )
+
+
+def calibrate_gaussian_classes(
     statistics: FeatureStatistics,
     features: Tensor,
     labels: Tensor,
     *,
     shrinkage: float | None = None,
-    refuse: float = 0.05,
-) -> GaussianClasses:
-    """Fit LDA and its calibration.
+    refuse: float = REFUSE,
+) -> HeadFit:
+    """Choose the shrinkage, the temperature and the threshold for unknown images by leave-one-out.
 
     Args:
         statistics: of all training images.
@@ -81,34 +100,26 @@ def fit_gaussian_classes(
     if shrinkage is None:
         shrinkage = choose_shrinkage(statistics, features, labels)
     default = TEMPERATURE_PER_FEATURE * statistics.features
-    means = statistics.means
-    center = means.mean(0)
-    factor = torch.linalg.cholesky(shrunk_covariance(statistics, shrinkage))
     left_out = leave_one_out(statistics, features, labels, shrinkage=shrinkage)
     if left_out is None:
-        noise, temperature, signals = 0.0, default, torch.zeros(0, 3, dtype=torch.float64)
-    else:
-        noise = left_out.noise
-        temperature = fit_temperature(left_out.scores, left_out.columns, default=default)
-        signals = left_out.signals
-    whitened = whiten(means - center, factor)
-    return GaussianClasses(
-        statistics.classes,
-        means,
-        center,
-        factor,
-        whitened,
-        noise / (2 * statistics.counts) - whitened.square().sum(1) / 2,
-        temperature,
-        fit_unknown_detector(signals, refuse=refuse),
+        nothing = torch.zeros(0, len(SIGNALS), dtype=torch.float64)
+        return HeadFit(default, fit_unknown_detector(nothing, refuse=refuse), shrinkage)
+    return HeadFit(
+        fit_temperature(left_out.scores, left_out.columns, default=default),
+        fit_unknown_detector(left_out.signals, refuse=refuse),
+        shrinkage,
+        left_out.noise,
     )
 
 
-def pool_views(features: Tensor) -> Tensor:
-    """Return the features that statistics are made of: the signed square root of the mean over views, on the grid.
-
-    Args:
-        features: what the backbone returned for each view of each image (n, views, d).
-    """
-    mean = features.double().mean(1)
-    return on_grid(mean.sign() * mean.abs().sqrt())
+def fit_gaussian_classes(
+    statistics: FeatureStatistics,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    shrinkage: float | None = None,
+    refuse: float = REFUSE,
+) -> GaussianClasses:
+    """Fit LDA and its calibration (see `calibrate_gaussian_classes`)."""
+    fit = calibrate_gaussian_classes(statistics, features, labels, shrinkage=shrinkage, refuse=refuse)
+    return gaussian_classes(statistics, fit)

@@ -9,10 +9,10 @@ another one, or forget an image exactly, without the images it has seen before.
 | s_c | sum of the features of class c; its mean is m_c = s_c / n_c |
 | S | sum of f f^T over all images |
 
-Everything is in double precision and the classes are kept sorted. Features on a grid (`on_grid`) are integers times a
-power of two, and their sums and products are exact in double precision as long as they stay below 2^53 grid units; the
-statistics are then the same to the bit in every order of arrival, and subtracting an image undoes adding it. Other
-features give the same values up to rounding.
+Everything is in double precision and the classes are kept sorted. Features on a grid (`models.features.round_to_grid`)
+are integers times a power of two, and their sums and products are exact in double precision as long as they stay below
+2^53 grid units; the statistics are then the same to the bit in every order of arrival, and subtracting an image undoes
+adding it. Other features give the same values up to rounding.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ import torch
 from torch import Tensor
 
 from itaml.errors import DataError
-
-GRID_BITS = 12  # 2^-12: 4 million images with features below 4 can be added up exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +59,6 @@ class FeatureStatistics:
         if label not in self.classes:
             raise DataError(f"class {label} has no statistics; known are {len(self.classes)} classes")
         return self.classes.index(label)
-
-
-def on_grid(features: Tensor, *, bits: int = GRID_BITS) -> Tensor:
-    """Round features to multiples of 2^-bits, in double precision."""
-    scale = float(2**bits)
-    return (features.double() * scale).round() / scale
 
 
 def empty_statistics(features: int) -> FeatureStatistics:

@@ -11,8 +11,8 @@
 
 Differences from the paper: the covariance comes from sums over all images (S is the sum of f f^T), so the classifier is
 the same in any order of arrival; the published update is not. `shrinkage="auto"` is the strongest whose leave-one-out
-accuracy on the exemplars is within one standard error of the best. Probabilities are calibrated by a
-temperature on leave-one-out scores.
+accuracy on the exemplars is within one standard error of the best. Means of few images are corrected for their noise.
+Probabilities are calibrated by a temperature, and unknown images told by a threshold, on leave-one-out values.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from torch import Tensor
 from itaml.config import Compute, Seeds
 from itaml.data.images import Shape
 from itaml.learners.api import Learner, Traits
-from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_out
-from itaml.learners.components.linear_heads import LinearHead, lda
+from itaml.learners.components.gaussian_classes import (
+    GaussianClasses,
+    calibrate_gaussian_classes,
+    gaussian_classes,
+)
+from itaml.learners.components.head_fit import HeadFit
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.pretrained import on_features
 from itaml.learners.statistics_learner import StatisticsLearner
 from itaml.learners.statistics_solver import StatisticsSettings
-
-DEFAULT = 0.5  # shrinkage where there are no exemplars to choose it on
 
 
 class LDASettings(StatisticsSettings):
@@ -73,16 +75,11 @@ class LDA:
         """Return the number of features."""
         return features
 
-    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
+    def fit(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> HeadFit:
+        """Return a, the temperature and the threshold for unknown images, by leave-one-out."""
+        shrinkage = None if self.settings.shrinkage == "auto" else self.settings.shrinkage
+        return calibrate_gaussian_classes(statistics, *exemplars, shrinkage=shrinkage)
+
+    def head(self, statistics: FeatureStatistics, fit: HeadFit) -> GaussianClasses:
         """Return the head."""
-        return lda(statistics, shrinkage=self._shrinkage(statistics, exemplars))
-
-    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
-        """Return the leave-one-out scores of the exemplars."""
-        found = leave_one_out(statistics, *exemplars, shrinkage=self._shrinkage(statistics, exemplars))
-        return None if found is None else found.scores
-
-    def _shrinkage(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> float:
-        if self.settings.shrinkage != "auto":
-            return self.settings.shrinkage
-        return DEFAULT if exemplars is None else choose_shrinkage(statistics, *exemplars)
+        return gaussian_classes(statistics, fit)

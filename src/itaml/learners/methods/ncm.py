@@ -19,7 +19,9 @@ from torch import Tensor
 from itaml.config import Compute, Seeds
 from itaml.data.images import Shape
 from itaml.learners.api import Learner, Traits
-from itaml.learners.components.linear_heads import LinearHead, nearest_mean
+from itaml.learners.components.gaussian_classes import TEMPERATURE_PER_FEATURE
+from itaml.learners.components.head_fit import HeadFit, ScoreHead, fit_scores
+from itaml.learners.components.linear_heads import nearest_mean
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.pretrained import on_features
 from itaml.learners.statistics_learner import StatisticsLearner
@@ -55,18 +57,23 @@ class NCM:
         """Return the number of features."""
         return features
 
-    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
-        """Return the head."""
-        return nearest_mean(statistics)
+    def fit(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> HeadFit:
+        """Return the temperature and the threshold for unknown images, each exemplar left out in turn."""
+        rows = torch.tensor([statistics.row(label) for label in exemplars[1].tolist()], dtype=torch.int64)
+        spread = float((statistics.means - statistics.means.mean(0)).square().mean(0).sum())
+        default = TEMPERATURE_PER_FEATURE * spread if spread > 0 else 1.0  # that of LDA with the identity as covariance
+        return fit_scores(_left_out(statistics, exemplars[0], rows), rows, default=default)
 
-    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
-        """Return the scores of exemplars, each without itself in its own class's mean."""
-        features, labels = exemplars
-        head = nearest_mean(statistics)
-        scores = head(features)
-        rows = torch.tensor([statistics.row(label) for label in labels.tolist()])
-        counts = statistics.counts[rows].double()
-        means = (statistics.sums[rows] - features) / (counts - 1).clamp_min(1)[:, None]
-        own = (means * features).sum(1) - means.square().sum(1) / 2
-        scores[torch.arange(len(rows)), rows] = torch.where(counts > 1, own, -torch.inf)
-        return scores
+    def head(self, statistics: FeatureStatistics, fit: HeadFit) -> ScoreHead:
+        """Return the head."""
+        return ScoreHead(nearest_mean(statistics), fit.temperature)
+
+
+def _left_out(statistics: FeatureStatistics, features: Tensor, rows: Tensor) -> Tensor:
+    """Return the scores of exemplars, each without itself in its own class's mean."""
+    scores = nearest_mean(statistics)(features)
+    counts = statistics.counts[rows].double()
+    means = (statistics.sums[rows] - features) / (counts - 1).clamp_min(1)[:, None]
+    own = (means * features).sum(1) - means.square().sum(1) / 2
+    scores[torch.arange(len(rows)), rows] = torch.where(counts > 1, own, -torch.inf)
+    return scores

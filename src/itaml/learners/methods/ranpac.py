@@ -23,12 +23,15 @@ from torch import Tensor
 from itaml.config import Compute, Seeds
 from itaml.data.images import Shape
 from itaml.learners.api import Learner, Traits
+from itaml.learners.components.head_fit import HeadFit, ScoreHead, fit_scores
 from itaml.learners.components.linear_heads import LinearHead, project, random_projection, ridge
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.pretrained import on_features
 from itaml.learners.settings import Count, Positive
 from itaml.learners.statistics_learner import StatisticsLearner
 from itaml.learners.statistics_solver import StatisticsSettings
+
+DEFAULT_TEMPERATURE = 0.1  # the targets of two classes are 1 apart
 
 
 class RanPACSettings(StatisticsSettings):
@@ -76,17 +79,25 @@ class RanPAC:
         """Return M."""
         return self.settings.width
 
-    def solve(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor] | None) -> LinearHead:
+    def fit(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> HeadFit:
+        """Return the temperature and the threshold for unknown images, by leave-one-out."""
+        rows = torch.tensor([statistics.row(label) for label in exemplars[1].tolist()], dtype=torch.int64)
+        return fit_scores(self._left_out(statistics, exemplars[0], rows), rows, default=DEFAULT_TEMPERATURE)
+
+    def head(self, statistics: FeatureStatistics, fit: HeadFit) -> ScoreHead:
         """Return the head."""
+        return ScoreHead(self._ridge(statistics), fit.temperature)
+
+    def _ridge(self, statistics: FeatureStatistics) -> LinearHead:
         return ridge(statistics, penalty=self.settings.penalty, intercept=False)
 
-    def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> Tensor | None:
+    def _left_out(self, statistics: FeatureStatistics, values: Tensor, rows: Tensor) -> Tensor:
         """Return leave-one-out scores: y - (y - h^T B) / (1 - h^T (G + lambda I)^-1 h), y the one-hot targets."""
-        values, labels = exemplars
-        head = self.solve(statistics, exemplars)
         gram = statistics.moment + self.settings.penalty * torch.eye(statistics.features, dtype=torch.float64)
         factor = torch.linalg.cholesky(gram)
         leverage = (torch.cholesky_solve(values.T, factor).T * values).sum(1).clamp(max=1 - 1e-9)  # (n,)
-        rows = torch.tensor([statistics.row(label) for label in labels.tolist()])
-        truth = torch.nn.functional.one_hot(rows, len(head.classes)).double()
-        return truth - (truth - head(values)) / (1 - leverage)[:, None]
+        truth = torch.nn.functional.one_hot(rows, len(statistics.classes)).double()
+        scores = truth - (truth - self._ridge(statistics)(values)) / (1 - leverage)[:, None]
+        alone = statistics.counts[rows] < 2  # a class's only image left out leaves nothing of the class
+        scores[alone, rows[alone]] = -torch.inf
+        return scores

@@ -8,6 +8,7 @@ is chosen once per learn and is part of the state, so that a model that is opene
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -52,7 +53,7 @@ class StatisticsLearner:
         self.solver, self.settings, self.shape, self.seeds = solver, settings, shape, seeds
         self.task_map = TaskMap()
         self.memory = Memory(budget=settings.memory, selection=settings.selection)
-        self.statistics = empty_statistics(solver.width(_size(shape)))
+        self.statistics = empty_statistics(solver.width(math.prod(shape)))
         self._fit: HeadFit | None = None
         self._head: Head | None = None
 
@@ -246,7 +247,3 @@ class StatisticsLearner:
         self.forget_fit()
         if state.get("fit") is not None:
             self._fit = HeadFit.from_state(state["fit"])
-
-
-def _size(shape: Shape) -> int:
-    return shape[0] * shape[1] * shape[2]

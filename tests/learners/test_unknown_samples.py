@@ -161,5 +161,7 @@ def test_a_learner_on_frozen_features_knows_what_the_learner_inside_knows() -> N
     strange = samples(9, 20, seed=3)
     found = learner.unknown_scores(strange) > (learner.unknown_threshold or 0)
     assert float(found.double().mean()) > 0.8
-    assert torch.equal(found, learner.predict(strange).unknown)
+    told = learner.predict(strange).unknown
+    assert told is not None
+    assert torch.equal(found, told)
     assert not knows_unknown(frozen(trained))

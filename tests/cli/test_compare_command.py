@@ -12,6 +12,7 @@ from itaml.cli.batch_progress import Overview
 from itaml.cli.main import main
 from itaml.experiment.sweep.compare import plan
 from itaml.experiment.sweep.executors.pool import Job
+from itaml.learners import LEARNERS
 
 
 def _finished(runs: Path, *methods: str, benchmark: str = "digits", seeds: tuple[int, ...] = (0, 1)) -> list[Job]:
@@ -55,10 +56,10 @@ def test_all_methods_at_120_columns_are_readable(
     assert _main("mnist-5", "--methods", "all", "--seeds", "0,1", "--runs", str(tmp_path), "-q") == 0
     *parts, notes = capsys.readouterr().out.split("\n\n")
     names = list(dict.fromkeys(job.config.method for job in jobs))
-    assert len(names) == 20
+    assert len(names) == len(LEARNERS.names())
     assert len(parts) == 2
     for part in parts:
-        assert [line.split()[0] for line in part.splitlines()[-20:]] == names
+        assert [line.split()[0] for line in part.splitlines()[-len(names) :]] == names
         assert max(map(len, part.splitlines())) <= 120
         assert part.count("±") == part.count(" ± ")
     assert max(map(len, notes.splitlines())) <= 120

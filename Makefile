@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SLOW ?=
+ATTACKS ?=
 
-.PHONY: demo test test-all check clean test-browser
+.PHONY: demo test test-all test-attacks check clean test-browser
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
@@ -35,6 +35,11 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2 -m ''
+
+# All attacks at full size, within the hour on two cores; ATTACKS="kill_learn images" runs some. Writes
+# benchmarks/results/attacks.json, from which docs/security.md is filled.
+test-attacks: $(VENV)/.dev
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attacks --only "$(ATTACKS)"
 
 # Opens a report in Chromium, if there is one; look at the screenshots in build/browser.
 test-browser: $(VENV)/.dev

@@ -182,3 +182,10 @@ def metrics() -> str:
 def commands() -> str:
     """Return the command that repeats each row of the other tables."""
     return table(["results", "row", "seeds", "command"], commands_rows())
+
+
+def attacks() -> str:
+    """Return the attacks, how often each was tried, and how often it did harm."""
+    found = load("attacks")["attacks"].values()
+    rows = [[row["title"], f"{row['trials']:,}", str(row["failures"])] for row in found]
+    return table(["attack", "trials", "failures"], rows)

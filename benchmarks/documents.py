@@ -34,6 +34,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cifar100-10-continua": lambda: tables.continua("cifar100-10"),
     "tiny-imagenet-10-progress": lambda: tables.progress("tiny-imagenet-10", "best"),
     "ten-thousand": tables.ten_thousand,
+    "attacks": tables.attacks,
 }
 
 

@@ -26,6 +26,7 @@ from itaml.cli.main import _run, app, quiet_pillow
 CODES = {0, 1, 2, 130, 141}
 INTERRUPT = 2.0  # seconds after which Ctrl-C is pressed, and again every second
 RARE = {"compare", "ablate", "doctor"}  # start processes of their own, which takes seconds
+ESCAPE = "<colours of somebody else>"
 NEVER = {"serve"}  # runs until it is stopped
 NUMBERS = (
     "0", "1", "2", "7", "-1", "-0", "1.5", "1e9", "1e999", "nan", "inf", "0x10", "٣", "99999999999999999999",
@@ -71,6 +72,8 @@ def execute(words: list[str], root: Path, *, interrupt: float = INTERRUPT) -> tu
     for handle, path in zip((1, 2), outs, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), handle)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (as Python opens it)
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.setitimer(signal.ITIMER_REAL, interrupt, 1.0)
     quiet_pillow()
@@ -79,7 +82,7 @@ def execute(words: list[str], root: Path, *, interrupt: float = INTERRUPT) -> tu
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     texts = [path.read_bytes()[-20_000:].decode("utf-8", "surrogateescape") for path in outs]
-    return code, ascii(texts[0][-2000:]), ascii(texts[1][-4000:])
+    return code, *(ascii(text[-3000:].replace("\x1b[31m", ESCAPE)) for text in texts)  # type: ignore[return-value]
 
 
 def judged(code: int, out: str, err: str) -> str | None:
@@ -88,7 +91,7 @@ def judged(code: int, out: str, err: str) -> str | None:
         return f"exit code {code}"
     if "Traceback" in out + err:
         return f"a traceback: {err[-600:]}"
-    if "\\x1b[31m" in out + err:
+    if ESCAPE in out + err:
         return "colours of somebody else on the terminal"
     if code in (1, 2) and err.count("error:") < 1 and "\\n" not in out:
         return f"exit code {code} without a sentence: {err[-300:]}"

@@ -89,10 +89,13 @@ def isolated(action: Callable[[], Any], *, seconds: float = 20.0) -> Ended:
     child = os.fork()
     if child == 0:
         os.close(receive)
+        os.setpgid(0, 0)
         _report(action, send)
     os.close(send)
     data, ended = _receive(receive, time.monotonic() + seconds)
     if not ended:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # and what it has started
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if not ended:
@@ -139,6 +142,33 @@ def _receive(receive: int, deadline: float) -> tuple[bytes, bool]:
 def _peak() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+Outcome = tuple[str, str | None]  # how a trial ended, and why that is a failure
+
+
+def in_batches(
+    items: Sequence[Item],
+    act: Callable[[Item], Outcome],
+    tally: Tally,
+    *,
+    size: int = 50,
+    name: Callable[[Item], str] = str,
+    most_megabytes: float = 600.0,
+    seconds: float = 120.0,
+) -> None:
+    """Act on each item, many in one child; a batch whose child crashes, hangs or takes too much is repeated singly."""
+    for start in range(0, len(items), size):
+        batch = items[start : start + size]
+        ended = isolated(lambda batch=batch: [act(item) for item in batch], seconds=seconds)  # type: ignore[misc]
+        wrong = ended.wrong(most_megabytes=most_megabytes)
+        if wrong is None and ended.how == "value":
+            for item, (how, why) in zip(batch, ended.value, strict=True):
+                tally.add(name(item), why, how)
+        elif len(batch) > 1:
+            in_batches(batch, act, tally, size=1, name=name, most_megabytes=most_megabytes, seconds=seconds)
+        else:
+            tally.add(name(batch[0]), wrong or f"{ended.how}: {ended.value}", ended.how)
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:

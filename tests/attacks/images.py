@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from attacks.harness import Tally, isolated
+from attacks.harness import Outcome, Tally, in_batches
 from itaml.cli.main import quiet_pillow
 from itaml.data.decoding import FORMATS, BadImageError, decode
 
@@ -24,8 +24,9 @@ NUMBERS = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\0\0\x22\xc4
 
 
 def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
-    """Decode mutated images, a batch in each child; a batch that ends badly is repeated image by image."""
+    """Decode mutated images."""
     tally = Tally()
+    quiet_pillow()
     sound = list(originals())
     for start in range(0, trials, BATCH):
         paths = []
@@ -34,46 +35,26 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
             path = folder / f"{number}-{name}"
             path.write_bytes(mutated(data, sound, draw))
             paths.append(str(path))
-        judge(paths, tally)
+        in_batches(paths, outcome, tally, size=BATCH, most_megabytes=MOST_MEGABYTES)
         for path in map(Path, paths):
             path.unlink()
     return tally
 
 
-def judge(paths: list[str], tally: Tally) -> None:
-    """Decode a batch in a child and note how each image ended."""
-
-    def decode_all() -> list[tuple[str, str]]:
-        quiet_pillow()
-        return [outcome(path) for path in paths]
-
-    ended = isolated(decode_all, seconds=120)
-    wrong = ended.wrong(most_megabytes=MOST_MEGABYTES)
-    if wrong is None:
-        for path, (how, words) in zip(paths, ended.value, strict=True):
-            tally.add(Path(path).name, words if how == "failed" else None, how)
-    elif len(paths) > 1:
-        for path in paths:
-            judge([path], tally)
-    else:
-        tally.failed(f"{Path(paths[0]).name}: {wrong}")
-
-
-def outcome(path: str) -> tuple[str, str]:
-    """Decode one image and say how that ended: decoded, refused or failed."""
+def outcome(path: str) -> Outcome:
+    """Decode one image and say how that ended."""
+    why = None
     with Captured() as captured:
         try:
             pixels = decode(path, size=SIZE)
-            how, words = "decoded", ""
+            how = "decoded"
             if pixels.shape != (SIZE, SIZE, 3) or pixels.dtype != np.uint8:
-                how, words = "failed", f"{pixels.shape} {pixels.dtype}"
+                why = f"{pixels.shape} {pixels.dtype}"
         except BadImageError as error:
-            how, words = "refused", str(error)
-            if "\n" in words or len(words) > 1000 or not error.reason:
-                how, words = "failed", f"not one sentence: {words[:200]!r}"
-    if captured.text:
-        how, words = "failed", f"printed {captured.text[:200]!r}"
-    return how, words
+            how = "refused"
+            if "\n" in str(error) or len(str(error)) > 1000 or not error.reason:
+                why = f"not one sentence: {str(error)[:200]!r}"
+    return how, f"printed {captured.text[:200]!r}" if captured.text else why
 
 
 class Captured:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from attacks.harness import Ended, Tally, isolated, spread
+from attacks.harness import Outcome, Tally, in_batches, spread
 from attacks.pickle_makers import array, dictionary, malicious
 from itaml.data.pickles import read_pickle
+from itaml.errors import DataError
 
 PLAIN = (int, float, str, bytes, type(None))
 
@@ -23,10 +24,22 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     os.chdir(folder)
     known = spread(list(malicious()), trials)
     mutants = ((f"{name}, changed", mutated(data, draw)) for name, data in cycle(known) if len(data) < 10_000)
-    for name, data in [*known, *islice(mutants, max(0, trials - len(known)))][:trials]:
-        ended = isolated(lambda data=data: read(data))  # type: ignore[misc]
-        tally.add(name, why(ended, name), ended.how)
+    in_batches(
+        [*known, *islice(mutants, max(0, trials - len(known)))][:trials], outcome, tally, name=lambda item: item[0]
+    )
     return tally
+
+
+def outcome(item: tuple[str, bytes]) -> Outcome:
+    """Read a pickle and say how that ended."""
+    name, data = item
+    try:
+        read(data)
+    except DataError as error:
+        sentence = "\n" not in str(error) and len(str(error)) < 600
+        why = None if sentence else f"not one sentence: {str(error)[:200]!r}"
+        return "refused", "it ran a program" if Path("hacked").exists() else why
+    return "read", None if name.endswith("changed") or name.startswith("harmless") else "it was read"
 
 
 def read(data: bytes) -> str:
@@ -43,15 +56,6 @@ def plain(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "iuf" and isinstance(float(value.sum()), float)
     return all(isinstance(item, PLAIN) for item in (value if isinstance(value, list) else [value]))
-
-
-def why(ended: Ended, name: str) -> str | None:
-    """Return what is wrong with how a trial ended."""
-    if Path("hacked").exists():
-        return "it ran a program"
-    if ended.how == "value" and not name.endswith("changed") and not name.startswith("harmless"):
-        return "it was read"
-    return ended.wrong()
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:

@@ -14,6 +14,7 @@ from itaml.data.pickles import read_pickle
 
 def test_malicious_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("itaml.data.pickles.MAX_STEPS", 100_000)  # so that a million instructions end sooner
     names = [name for name, _ in malicious()]
     count = len(names)
     tally = pickles.attack(count, tmp_path, random.Random(0))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from attacks.harness import isolated
 from itaml.errors import CheckpointError, ItamlError
 from itaml.modelstore.checksummed_json import add_checksum, checksum_of
 from itaml.modelstore.image_classifier import ImageClassifier
@@ -307,3 +308,20 @@ def test_an_older_record_put_in_the_place_of_the_one_in_use_is_found(model: Path
 def test_a_newer_format_of_the_state_is_refused(model: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a thing of itaml"):
         parse_state(model / "x", (model / FILES["state"]).read_bytes(), kind="thing")
+
+
+@pytest.mark.parametrize(("backbone", "shape"), [("mlp", [3, 4096, 4096]), ("resnet18", [3, 4096, 4096])])
+def test_a_record_that_names_a_huge_network_is_refused_before_memory_is_taken(
+    model: Path, backbone: str, shape: list[int]
+) -> None:
+    """The MLP would take 80 GB, and a forward pass of the ResNet minutes."""
+
+    def change(body: dict[str, Any]) -> None:
+        body["shape"] = shape
+        body["settings"]["backbone"] = backbone
+
+    reseal(model, change)
+    ended = isolated(lambda: ImageClassifier.open(model).version, seconds=15)
+    assert ended.how == "refused", ended
+    assert "the state has no weights" in ended.value
+    assert ended.megabytes < 200

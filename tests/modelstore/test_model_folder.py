@@ -27,8 +27,6 @@ from itaml.modelstore.model_folder import KIND, ModelFolder
 from itaml.modelstore.repair import rollback, verify
 from itaml.modelstore.verification import problems
 
-KILL = Path(__file__).parents[2] / "benchmarks" / "kill_learn.py"
-
 
 @pytest.fixture
 def model(made: Path, tmp_path: Path) -> Path:
@@ -171,13 +169,6 @@ def test_what_an_interrupted_learn_left_is_swept_by_the_next(model: Path, digits
     ImageClassifier.open(model).learn(digits / "third", epochs=1)
     assert sorted(path.name for path in versions.iterdir()) == ["000002", "000003"]
     assert sorted(path.name for path in model.iterdir()) == ["current.json", "lock", "versions"]
-
-
-def test_killed_learns_leave_the_old_model_or_the_new(tmp_path: Path) -> None:
-    ran = subprocess.run([sys.executable, KILL, "--times", "4"], capture_output=True, text=True, check=False)
-    result = json.loads(ran.stdout)
-    assert result["failures"] == []
-    assert result["good"] == 4
 
 
 @pytest.mark.parametrize(

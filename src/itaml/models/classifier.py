@@ -172,13 +172,28 @@ def _feature_count(backbone: nn.Module, shape: Shape) -> int:
     backbone.eval()
     try:
         with torch.no_grad():
-            first = next(backbone.parameters(), torch.empty(0))
-            features = backbone(torch.zeros(1, *shape, device=first.device)).flatten(1)
+            return _count_on_meta(backbone, shape) or _count_by_running(backbone, shape)
     except RuntimeError as error:
         raise DataError(f"the backbone cannot take images of shape {_shape_text(shape)}: {error}") from error
     finally:
         backbone.train(training)
-    return int(features.shape[1])
+
+
+def _count_on_meta(backbone: nn.Module, shape: Shape) -> int | None:
+    """Return the number of features from shapes alone, at the same cost for images of any size; None if it fails."""
+    tensors = {**dict(backbone.named_parameters()), **dict(backbone.named_buffers())}
+    on_meta = {name: tensor.to("meta") for name, tensor in tensors.items()}
+    image = torch.zeros(1, *shape, device="meta", dtype=next(iter(tensors.values()), torch.empty(0)).dtype)
+    try:
+        features = torch.func.functional_call(backbone, on_meta, (image,))
+        return int(features.flatten(1).shape[1])
+    except Exception:  # a backbone may hold tensors of its own, or not be of torch at all
+        return None
+
+
+def _count_by_running(backbone: nn.Module, shape: Shape) -> int:
+    first = next(backbone.parameters(), torch.empty(0))
+    return int(backbone(torch.zeros(1, *shape, device=first.device)).flatten(1).shape[1])
 
 
 def _shape_text(shape: tuple[int, ...]) -> str:

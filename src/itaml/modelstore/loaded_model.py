@@ -70,7 +70,9 @@ def restore(manifest: Manifest, state: State | None, compute: Compute) -> Model:
     """
     if state is None or manifest.shape is None:
         return Model(manifest, None, {})
-    learner = make_learner(manifest, build(ITAMLSettings, manifest.settings), compute)
+    settings = build(ITAMLSettings, manifest.settings)
+    _check_network(settings.backbone, manifest.shape, state["learner"]["model"])
+    learner = make_learner(manifest, settings, compute)
     learner.load_state_dict(state["learner"])
     if len(learner.task_map.classes) != len(manifest.classes):
         raise CheckpointError(
@@ -91,6 +93,22 @@ def make_learner(manifest: Manifest, settings: ITAMLSettings, compute: Compute) 
     assert manifest.shape is not None
     network = build_classifier(settings.backbone, shape=manifest.shape, seed=manifest.options.seed)
     return GradientLearner(ITAML, network, settings=settings, seeds=Seeds.of(manifest.options.seed), compute=compute)
+
+
+def _check_network(backbone: str, shape: Shape, weights: Mapping[str, Any]) -> None:
+    """Refuse a state without the weights of its network, before memory is taken for them.
+
+    A few bytes of a record can name a network and an image size that need any amount of memory.
+    """
+    try:
+        with torch.device("meta"):
+            expected = build_classifier(backbone, shape=shape, seed=0).state_dict()
+    except (RuntimeError, NotImplementedError):  # a network that cannot be described without being made
+        return
+    for name, value in expected.items():
+        found = weights.get(name)
+        if not name.startswith("head.") and (not isinstance(found, Tensor) or found.shape != value.shape):
+            raise CheckpointError(f"the state has no weights {name} of {backbone} for images of {shape}")
 
 
 def _validation(saved: Mapping[str, Any], shape: Shape, classes: int) -> dict[ClassId, Tensor]:

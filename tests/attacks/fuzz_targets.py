@@ -1,0 +1,112 @@
+"""Everything that parses bytes or text from outside, as functions of bytes that may end well or with one of our errors.
+
+`test_fuzz.py` gives them what hypothesis finds; with atheris installed they can be fuzzed with coverage for any time:
+
+    cd tests && python -m attacks.fuzz_targets pickle -max_total_time=600
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+from itaml.cli.watch import view
+from itaml.config import parse_overrides
+from itaml.data.decode_memory import resolutions
+from itaml.data.decoding import decode
+from itaml.data.matlab import read_matlab
+from itaml.data.pickles import read_pickle
+from itaml.data.sources.cifar import CIFAR100, _from_tar
+from itaml.data.sources.mnist import read_idx
+from itaml.errors import ItamlError
+from itaml.experiment.event_reader import follow_run
+from itaml.experiment.result import Result
+from itaml.experiment.run_config import resolve
+from itaml.modelstore.checksummed_json import pointer_from, verify_checksum
+from itaml.modelstore.manifest import manifest_from
+from itaml.safe_files import read_json
+from itaml.storage import parse_state
+
+Target = Callable[[bytes], object]
+
+
+@contextlib.contextmanager
+def file_of(data: bytes, name: str) -> Iterator[Path]:
+    """Write bytes to a file inside the block."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        yield path
+
+
+def on_file(name: str, read: Callable[[Path], object]) -> Target:
+    """Return a target that reads a file."""
+
+    def target(data: bytes) -> None:
+        with file_of(data, name) as path:
+            read(path)
+
+    return target
+
+
+def _watch(path: Path) -> None:
+    reader, state = follow_run(path.parent)
+    for event in reader.read():
+        state.take(event)
+    assert all(len(line) < 10**7 for line in view(state))
+    assert math.isfinite(state.share)
+
+
+def _set(data: bytes) -> None:
+    resolve("digits", overrides=parse_overrides([data.decode("utf-8", "surrogateescape")]))
+
+
+def _manifest(data: bytes) -> None:
+    path = Path("model.json")
+    manifest_from(path, verify_checksum(path, data, kind="model").body)
+
+
+TARGETS: dict[str, Target] = {
+    "pickle": lambda data: read_pickle(data, source="a file"),
+    "idx": on_file("x-idx1-ubyte", lambda path: read_idx(path, dimensions=1)),
+    "idx-gz": on_file("x.gz", lambda path: read_idx(path, dimensions=3)),
+    "matlab": on_file("x.mat", lambda path: read_matlab(path, ("X", "y"))),
+    "tar": on_file("x.tar.gz", lambda path: _from_tar(path, [*CIFAR100.train, "train.bin"])),
+    "image": on_file("x.png", lambda path: decode(str(path), size=8)),
+    "jpeg-2000-header": resolutions,
+    "json": on_file("config.json", read_json),
+    "result": on_file("result.json", Result.load),
+    "events": on_file("events.jsonl", _watch),
+    "state": lambda data: parse_state(Path("x"), data, kind="library state"),
+    "pointer": lambda data: pointer_from(Path("current.json"), data),
+    "manifest": _manifest,
+    "set": _set,
+}
+
+
+def check(name: str, data: bytes) -> None:
+    """Give bytes to a target; whatever is raised must be ours, and say its piece in one line."""
+    try:
+        TARGETS[name](data)
+    except ItamlError as error:
+        if "\n" in str(error).strip() or len(str(error)) > 4000:
+            raise AssertionError(f"not one sentence: {str(error)[:4000]}") from error
+
+
+def main() -> None:
+    """Fuzz one target with atheris."""
+    atheris = import_module("atheris")
+    name = sys.argv.pop(1)
+    atheris.instrument_all()
+    atheris.Setup(sys.argv, lambda data: check(name, data))
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

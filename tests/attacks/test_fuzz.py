@@ -1,0 +1,117 @@
+"""Hypothesis looks for bytes that any parser answers with something else than a value or one of our errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attacks.archive_makers import idx, matlab, matrix, packed, tar
+from attacks.fuzz_targets import TARGETS, check
+from attacks.images import originals
+from itaml.modelstore.checksummed_json import add_checksum
+from itaml.storage import dump_state
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = (
+    "event",
+    "time",
+    "task",
+    "tasks",
+    "epoch",
+    "epochs",
+    "loss",
+    "seconds",
+    "row",
+    "final",
+    "format",
+    "checksum",
+    "version",
+)
+EVENTS = st.sampled_from(("RunStarted", "TaskStarted", "EpochDone", "TaskDone", "RunDone"))
+RECORD = st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8)
+
+
+def seeds(name: str) -> list[bytes]:
+    """Return good inputs of a target, to be changed."""
+    array = pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [1]}, protocol=2)
+    good: dict[str, list[bytes]] = {
+        "pickle": [array],
+        "idx": [idx((3,), b"abc")],
+        "idx-gz": [gzip.compress(idx((1, 2, 2), b"abcd"))],
+        "matlab": [matlab(matrix((2, 2), b"abcd"), packed(matrix((2,), b"ab", name=b"y")))],
+        "tar": [tar([("train", b"0", b"x" * 100)])],
+        "image": [data for _, data in originals()],
+        "jpeg-2000-header": [dict(originals())["rgb.jp2"]],
+        "state": [dump_state({"a": 1, "b": [None, "x"]}, kind="library state")],
+        "pointer": [add_checksum("pointer", {"version": 1, "record": "0"})],
+        "manifest": [add_checksum("model", {"version": 1, "options": {}})],
+        "set": [b"epochs=1", b"lr=0.1", b"seeds.init=3", b"backbone=mlp"],
+    }
+    return good.get(name, [b'{"format": 1}', b'{"event": "RunDone", "final": {}}\n'])
+
+
+@st.composite
+def changed(draw: st.DrawFn, name: str) -> bytes:
+    """Return a good input with a few bytes replaced, removed or put in."""
+    data = bytearray(draw(st.sampled_from(seeds(name))))
+    for place, removed, put in draw(
+        st.lists(st.tuples(st.integers(0, len(data)), st.integers(0, 8), st.binary(max_size=8)), max_size=6)
+    ):
+        data[place : place + removed] = put
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_changed_inputs_are_read_or_refused(name: str) -> None:
+    @settings(max_examples=25)
+    @given(changed(name) | st.binary(max_size=200))
+    def run(data: bytes) -> None:
+        check(name, data)
+
+    run()
+
+
+@settings(max_examples=25)
+@given(st.lists(RECORD | st.fixed_dictionaries({"event": EVENTS}, optional=dict.fromkeys(KEYS[1:], JSON)), max_size=6))
+def test_any_events_can_be_watched(events: list[dict[str, Any]]) -> None:
+    check("events", b"".join(json.dumps(event).encode() + b"\n" for event in events))
+
+
+@settings(max_examples=25)
+@given(RECORD)
+def test_any_object_as_a_result_is_refused_in_words(record: dict[str, Any]) -> None:
+    check("result", json.dumps(record | {"format": 1}).encode())
+
+
+@settings(max_examples=25)
+@given(st.dictionaries(st.sampled_from(("version", "options", "shape", "classes", "tasks", "learns", "files")), JSON))
+def test_any_record_of_a_model_is_refused_in_words(record: dict[str, Any]) -> None:
+    try:
+        data = add_checksum("model", record)
+    except ValueError:  # NaN and surrogates are not in our files
+        return
+    check("manifest", data)
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(("epochs", "lr", "memory", "backbone", "x")), JSON)
+def test_any_value_of_a_setting_is_taken_or_refused_in_words(name: str, value: Any) -> None:
+    check("set", f"{name}={json.dumps(value)}".encode())
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**64 - 1), st.binary(max_size=64))
+def test_any_header_of_safetensors_is_refused_in_words(length: int, rest: bytes) -> None:
+    check("state", struct.pack("<Q", length) + rest)

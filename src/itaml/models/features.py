@@ -13,6 +13,7 @@ from torch import Tensor
 from itaml.data.images import Shape
 from itaml.errors import DataError
 from itaml.models.backbones.hub import open_backbone
+from itaml.models.backbones.runtime import choose_runtime, open_runtime
 from itaml.models.backbones.spec import Backbone
 
 Transform = Literal["none", "sqrt"]
@@ -23,7 +24,7 @@ GRID_BITS = 12  # 2^-12: 4 million images with features below 4 can be added up 
 
 @dataclass(frozen=True)
 class Extraction:
-    """How features are computed; two extractions that are equal give the same features.
+    """How features are computed; two extractions that are equal give the same features, up to rounding.
 
     Args:
         backbone: its name (see `models.backbones.hub`).
@@ -72,11 +73,18 @@ class FeatureExtractor:
         backbone.network.to(self.device)
         spec = backbone.spec
         self.extraction = Extraction(spec.name, spec.weights_sha256, spec.preprocessing.size, flip, transform)
+        self.runtime = choose_runtime(backbone, self.device)
+        self._running: Backbone | None = None  # the backbone as it is computed, opened at the first image
 
     @property
     def features(self) -> int:
         """Length of a feature vector."""
         return self.backbone.spec.features
+
+    @property
+    def cache_key(self) -> str:
+        """A short text that is the same for features that are equal to the bit: the extraction and what computes it."""
+        return self.extraction.key + ("" if self.runtime == "torch" else f"-{self.runtime}")
 
     @property
     def image_shape(self) -> Shape:
@@ -99,7 +107,9 @@ class FeatureExtractor:
     def _features(self, images: Tensor) -> Tensor:
         resized = _resized(_with_channels(images, self.image_shape[0]), self.extraction.size)
         views = [resized, resized.flip(3)] if self.extraction.flip else [resized]
-        features = torch.stack([self.backbone.features(view) for view in views], 1)
+        if self._running is None:
+            self._running = open_runtime(self.backbone) if self.runtime == "onnx" else self.backbone
+        features = torch.stack([self._running.features(view) for view in views], 1)
         return pool_views(features.cpu(), self.extraction.transform).float()
 
 

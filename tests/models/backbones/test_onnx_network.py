@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from itaml.errors import CheckpointError, MissingExtraError
+from itaml.errors import CheckpointError, MissingExtraError, SettingsError
+from itaml.models.backbones import runtime
 from itaml.models.backbones.module import module_backbone
-from itaml.models.backbones.onnx_network import onnx_backbone
+from itaml.models.backbones.onnx_network import onnx_backbone, onnx_file
 from itaml.models.backbones.spec import Backbone, Preprocessing
+from itaml.models.features import FeatureExtractor
 
 INSTALLED = all(find_spec(name) for name in ("onnx", "onnxruntime", "onnxscript"))
 
@@ -44,5 +46,59 @@ def test_features_are_the_same_for_any_number_of_images(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("onnxruntime") is not None, reason="onnxruntime is installed")
 def test_without_onnxruntime_the_package_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingExtraError, match="pip install onnxruntime"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'itaml\[export\]'"):
         onnx_backbone(tiny(0), tmp_path)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    monkeypatch.setattr(runtime, "find_spec", lambda name: object() if name in names else None)
+    monkeypatch.setenv("ITAML_RUNTIME", "auto")
+
+
+def test_what_computes_a_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu, backbone = torch.device("cpu"), tiny(0)
+
+    def chosen(device: torch.device = cpu) -> str:
+        return runtime.choose_runtime(backbone, device, folder=tmp_path)
+
+    installed(monkeypatch)
+    assert chosen() == "torch"
+    installed(monkeypatch, "onnxruntime")
+    assert chosen() == "torch", "nothing can be exported"
+    onnx_file(backbone, tmp_path).write_bytes(b"exported before")
+    assert chosen() == "onnx"
+    assert chosen(torch.device("cuda")) == "torch"
+    onnx_file(backbone, tmp_path).unlink()
+    installed(monkeypatch, "onnxruntime", "onnx", "onnxscript")
+    assert chosen() == "onnx"
+    monkeypatch.setenv("ITAML_RUNTIME", "torch")
+    assert chosen() == "torch"
+    monkeypatch.setenv("ITAML_RUNTIME", "fast")
+    with pytest.raises(SettingsError, match="ITAML_RUNTIME is auto or torch, not 'fast'"):
+        chosen()
+
+
+def test_an_export_that_does_not_work_leaves_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damaged(*_: object, **__: object) -> Backbone:
+        raise CheckpointError("the file is damaged")
+
+    monkeypatch.setattr(runtime, "onnx_backbone", damaged)
+    backbone = tiny(0)
+    file = onnx_file(backbone, tmp_path)
+    file.write_bytes(b"nothing")
+    assert runtime.open_runtime(backbone, folder=tmp_path) is backbone
+    assert not file.exists(), "it is made again next time"
+    assert "tiny is computed by torch, not by ONNX Runtime: the file is damaged" in caplog.text
+
+
+def test_features_of_the_runtimes_are_cached_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = FeatureExtractor(tiny(0))
+    monkeypatch.setattr("itaml.models.features.choose_runtime", lambda *_: "onnx")
+    monkeypatch.setattr("itaml.models.features.open_runtime", lambda backbone: backbone)
+    fast = FeatureExtractor(tiny(0))
+    assert fast.extraction == slow.extraction, "a model made with one is used with the other"
+    assert fast.cache_key == f"{slow.cache_key}-onnx"
+    images = torch.randint(0, 256, (3, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(fast(images), slow(images))

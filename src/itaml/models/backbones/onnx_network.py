@@ -7,6 +7,7 @@ afterwards. Its features agree with torch's up to rounding, which is checked on 
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import warnings
 from dataclasses import replace
@@ -48,9 +49,8 @@ def onnx_backbone(backbone: Backbone, folder: Path, *, threads: int = 0) -> Back
         MissingExtraError: onnxruntime, or onnxscript for the export, is not installed.
         CheckpointError: the exported network does not compute what the backbone computes.
     """
-    runtime = import_optional("onnxruntime", "onnxruntime", backbone.spec.name)
-    size = backbone.spec.preprocessing.size
-    path = folder / f"{backbone.spec.weights_sha256[:32]}-{size}.onnx"
+    runtime = import_optional("onnxruntime", "'itaml[export]'", backbone.spec.name)
+    path = onnx_file(backbone, folder)
     if not path.exists():
         _export(backbone, path)
     options = runtime.SessionOptions()
@@ -64,11 +64,30 @@ def onnx_backbone(backbone: Backbone, folder: Path, *, threads: int = 0) -> Back
     return fast
 
 
+def onnx_file(backbone: Backbone, folder: Path) -> Path:
+    """Return the file of a backbone's exported network, which need not exist."""
+    return folder / f"{backbone.spec.weights_sha256[:32]}-{backbone.spec.preprocessing.size}.onnx"
+
+
 def _export(backbone: Backbone, path: Path) -> None:
-    import_optional("onnxscript", "onnxscript", backbone.spec.name)
+    import_optional("onnxscript", "'itaml[export]'", backbone.spec.name)
     channels, size = len(backbone.spec.preprocessing.mean), backbone.spec.preprocessing.size
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}.part")
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)  # it warns of every package that it could use and does not need
+    try:
+        program = _program(backbone, channels, size)
+    except Exception as error:  # the exporter has an exception class of its own for each stage
+        raise CheckpointError(f"{backbone.spec.name} cannot be exported: {' '.join(str(error).split())}") from error
+    finally:
+        log.setLevel(level)
+    program.save(unfinished, external_data=False)
+    unfinished.replace(path)
+
+
+def _program(backbone: Backbone, channels: int, size: int) -> torch.onnx.ONNXProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
@@ -80,8 +99,7 @@ def _export(backbone: Backbone, path: Path) -> None:
             verbose=False,
         )
     assert program is not None
-    program.save(unfinished, external_data=False)
-    unfinished.replace(path)
+    return program
 
 
 def _compare(slow: Backbone, fast: Backbone) -> None:

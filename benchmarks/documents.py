@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import document_tables as tables
+import reproduction_tables as reproduction
 from document_parts import cell, runs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +36,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "tiny-imagenet-10-progress": lambda: tables.progress("tiny-imagenet-10", "best"),
     "ten-thousand": tables.ten_thousand,
     "attacks": tables.attacks,
+    "reproduction-after-each-task": reproduction.after_each_task,
+    "reproduction-seeds": reproduction.seeds,
+    "reproduction-optimiser": reproduction.optimiser,
+    "reproduction-what-matters": reproduction.what_matters,
+    "reproduction-trials": reproduction.trials,
+    "reproduction-authors-cifar": reproduction.authors_cifar,
 }
 
 

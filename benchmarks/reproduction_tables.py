@@ -1,0 +1,95 @@
+"""The tables of docs/reproduction.md, one function each."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from document_parts import METRICS, cell, load, runs, summary_of_known, table
+
+# Class accuracy after each task, from the outputs of the notebooks in the authors' first commit (44bde88)
+AUTHORS_MNIST = {"20": [99.95, 99.62, 98.97, 99.33, 97.95], "1": [99.95, 94.1, 81.8, 74.1, 62.2]}
+AUTHORS_CIFAR = {  # by p: class and task accuracy after ten tasks
+    "1": (33.4, 35.3),
+    "2": (42.0, 48.4),
+    "5": (59.6, 72.9),
+    "10": (71.1, 88.9),
+    "15": (75.3, 94.8),
+    "20": (77.79, 98.0),
+    "50": (79.2, 100.0),
+}
+
+
+def after_each_task() -> str:
+    """Return MNIST after each task, beside the authors' log."""
+    rows = []
+    for p, log in AUTHORS_MNIST.items():
+        rows.append([f"the authors' log, p={p}", "1", *(f"{value:g}" for value in log)])
+        for preset in ("paper", "released", "best"):
+            results = runs("mnist-5", "itaml", preset)
+            if results:
+                each = [
+                    summary_of_known(METRICS[f"class@{p}"].after(result.tasks[index]) for result in results)
+                    for index in range(len(log))
+                ]
+                rows.append([f"`{preset}`, p={p}", str(len(results)), *each])
+    return table(["class accuracy after task", "seeds", "1", "2", "3", "4", "5"], rows)
+
+
+def seeds() -> str:
+    """Return each seed of the presets on MNIST, because the mean hides how far seeds differ."""
+    rows = []
+    for preset in ("paper", "released"):
+        for result in runs("mnist-5", "itaml", preset):
+            numbers = [METRICS[name].value_of(result) for name in ("class@1", "class@20", "task@20", "task-aware")]
+            rows.append([f"`{preset}`", str(result.seed), *map(summary_of_known, ([value] for value in numbers))])
+    return table(["preset", "seed", "class@1", "class@20", "task@20", "task-aware"], rows)
+
+
+def optimiser() -> str:
+    """Return the two optimisers of the method as written, and the preset best, on MNIST."""
+    names = ("class@1", "class@20", "task@20", "task-aware")
+    rows = []
+    for preset in ("paper", "paper-radam", "best"):
+        results = runs("mnist-5", "itaml", preset)
+        rows.append([f"`{preset}`", str(len(results)), *(cell(results, name) for name in names)])
+    return table(["preset", "seeds", *names], rows)
+
+
+def _column(seeds: list[dict[str, Any]], key: str) -> str:
+    return summary_of_known(seed.get(key) for seed in seeds)
+
+
+def _by_task(seeds: list[dict[str, Any]], key: str, *, percent: bool) -> str:
+    lists = [seed[key] for seed in seeds if seed.get(key)]
+    means = [statistics.mean(values) for values in zip(*lists, strict=True)]
+    return ", ".join(f"{100 * value:.0f}" if percent else f"{value:.2f}" for value in means)
+
+
+def what_matters() -> str:
+    """Return one setting changed at a time."""
+    rows = []
+    for row in load("reproduction-mnist")["rows"]:
+        each = row["seeds"]
+        numbers = [_column(each, key) for key in ("class@1", "class@20", "task_aware")]
+        by_task = _by_task(each, "class_by_task@20", percent=True)
+        rows.append([row["variant"], str(len(each)), *numbers, by_task, _by_task(each, "head_norms", percent=False)])
+    head = ["change", "seeds", "class@1", "class@20", "task-aware", "class@20 of tasks 1 to 5", "norm of heads 1 to 5"]
+    return table(head, rows)
+
+
+def trials() -> str:
+    """Return the trials on validation images."""
+    rows = []
+    for trial in load("choose-paper-mnist")["trials"]:
+        each = trial["seeds"]
+        failed = [seed for seed in each if "failed" in seed]
+        numbers = ["diverged"] * 2 if failed else [_column(each, key) for key in ("class@1", "class@20")]
+        rows.append([f"`{trial['preset']}`", trial["trial"], str(len(each)), *numbers])
+    return table(["preset", "trial", "seeds", "class@1", "class@20"], rows)
+
+
+def authors_cifar() -> str:
+    """Return the authors' log of CIFAR-100 by the size of continua."""
+    rows = ([p, f"{classes:g}", f"{tasks:g}"] for p, (classes, tasks) in AUTHORS_CIFAR.items())
+    return table(["p", "class accuracy", "task accuracy"], rows)

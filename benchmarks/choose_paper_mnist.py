@@ -45,7 +45,6 @@ TRIALS: dict[str, list[Trial]] = {
         ("6 epochs, shift by 1", {**BEST, "epochs": 6, "augment": "shift"}, (0,)),
         ("12 epochs, shift by 2", BEST, (0,)),
         ("6 epochs, shift by 2, logits, distill 1", {**BEST, **LOGITS, "distill": 1.0, "epochs": 6}, (0,)),
-        ("12 epochs, shift by 2, logits, distill 1", {**BEST, **LOGITS, "distill": 1.0}, (0,)),
     ],
 }
 

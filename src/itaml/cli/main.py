@@ -20,6 +20,7 @@ from itaml.cli import (
     compare,
     data,
     doctor,
+    editing,
     info,
     learn,
     listing,
@@ -48,6 +49,10 @@ app.command("predict", short_help="Classify images with a model.")(predict.comma
 app.command("info", short_help="Show what a model has learned.")(info.command)
 app.command("verify", short_help="Check the files of a model.")(verify.command)
 app.command("rollback", short_help="Undo the last learn of a model.")(rollback.command)
+app.command("forget", short_help="Remove classes from a model.")(editing.forget)
+app.command("rename", short_help="Give a class of a model another name.")(editing.rename)
+app.command("merge", short_help="Make two classes of a model one.")(editing.merge)
+app.command("relabel", short_help="Move images of a model to another class.")(editing.relabel)
 app.command("run", short_help="Train one method on a benchmark.")(run.command)
 app.command("compare", short_help="Compare methods on a benchmark.")(compare.command)
 app.command("ablate", short_help="Vary one setting of a method.")(ablate.command)

@@ -55,5 +55,6 @@ def describe(model: Model) -> dict[str, Any]:
         "classes": list(manifest.classes),
         "tasks": [vars(task) for task in learned_tasks(model)],
         "learns": [entry.model_dump(mode="json") for entry in manifest.learns],
+        "edits": [entry.model_dump(mode="json") for entry in manifest.edits],
         "settings": manifest.settings,
     }

@@ -16,18 +16,19 @@ from itaml.learners.compute import check_compute, check_threads, limited_threads
 from itaml.modelstore.argument_checks import check_number, check_whole
 from itaml.modelstore.contact_sheet import contact_sheet
 from itaml.modelstore.duplicates import exemplars_of
+from itaml.modelstore.editable_model import EditableModel
 from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
 from itaml.modelstore.learning import LearnReport, learn
 from itaml.modelstore.manifest import Manifest, Options
 from itaml.modelstore.model_folder import ModelFolder, Version
 from itaml.modelstore.predictions import Grouping, ImagePrediction, predict_images, prepare_inputs
-from itaml.modelstore.stored import NOT_WRITTEN, PathLike, StoredModel
+from itaml.modelstore.stored import NOT_WRITTEN, PathLike
 from itaml.modelstore.version_writer import changing, write
 
 Images = PathLike | Iterable[Any] | Any  # paths, folders, PIL images, arrays, tensors, or a sequence of them
 
 
-class ImageClassifier(StoredModel):
+class ImageClassifier(EditableModel):
     """A model in a folder. Make one with `create` or `open`.
 
     Every `learn` saves: it writes a complete new version beside the old one and switches to it at the end, so that at

@@ -84,6 +84,14 @@ class LearnRecord(Settings):
     tasks: tuple[TaskScore, ...]
 
 
+class EditRecord(Settings):
+    """A correction of what was learned."""
+
+    date: str
+    action: str  # forget, rename, merge or relabel
+    classes: tuple[str, ...]  # that it was about; none where they were purged
+
+
 class Manifest(Settings):
     """Everything about a version but its tensors."""
 
@@ -95,6 +103,7 @@ class Manifest(Settings):
     classes: tuple[Name, ...] = ()  # class id -> name
     tasks: tuple[TaskRecord, ...] = ()
     learns: tuple[LearnRecord, ...] = ()
+    edits: tuple[EditRecord, ...] = ()
     written_by: str = ""
     files: dict[str, FileSum] = Field(default_factory=dict)
 

@@ -8,7 +8,7 @@ MODEL/
   versions/000002/        the one before it, for `rollback`
 ```
 
-A version has the number of the learn that wrote it; version 0 is the empty model. A new version is written under a
+Every learn and every correction has the next number; version 0 is the empty model. A new version is written under a
 hidden name, synced, renamed, and only then pointed to. So a kill, a full disk or a power cut leaves the old version in
 use, or the new one; what goes wrong after the switch is no failure. Left-overs go with the next change. A reader takes
 no lock: it reads the pointer and then files that never change, and reads again if a writer replaced them meanwhile.

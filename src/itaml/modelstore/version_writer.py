@@ -88,16 +88,7 @@ def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: S
     draft = Path(tempfile.mkdtemp(dir=home, prefix=f".{number:06d}."))
     pointer = None
     try:
-        files = {}
-        if state is not None:
-            data = dump_state(state, kind=KIND, checksum=False)
-            write_atomically(draft / TENSORS, data)
-            files[TENSORS] = file_sum(data)
-        manifest = manifest.model_copy(update={"version": number, "files": files, "written_by": f"itaml {__version__}"})
-        record = add_checksum("model", manifest.model_dump(mode="json"))
-        pointer = Pointer(number, checksum_of(record))
-        write_atomically(draft / RECORD, record)
-        draft.chmod(0o755)
+        pointer = _fill(draft, number, manifest, state)
         if anew:
             (draft / RECORD).replace(folder / RECORD)
             remove(draft)
@@ -111,6 +102,44 @@ def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: S
         if not anew and now is not None and now != pointer:  # what is pointed to, or may be, must stay
             remove(folder)
         raise
+    return pointer
+
+
+def _fill(draft: Path, number: int, manifest: Manifest, state: State | None) -> Pointer:
+    """Write the files of a version into a folder."""
+    files = {}
+    if state is not None:
+        data = dump_state(state, kind=KIND, checksum=False)
+        write_atomically(draft / TENSORS, data)
+        files[TENSORS] = file_sum(data)
+    manifest = manifest.model_copy(update={"version": number, "files": files, "written_by": f"itaml {__version__}"})
+    record = add_checksum("model", manifest.model_dump(mode="json"))
+    write_atomically(draft / RECORD, record)
+    draft.chmod(0o755)
+    return Pointer(number, checksum_of(record))
+
+
+def write_with_past(
+    model: ModelFolder, manifest: Manifest, state: State | None, past: tuple[Manifest, State | None] | None
+) -> Pointer:
+    """Write a complete version, point to it, and put `past` in the place of all others; only inside `changing`.
+
+    Raises:
+        ItamlError: the disk refused; the message says which version is in use.
+    """
+    with _reported(model):
+        old = model.numbers()
+        pointer = _write_version(model, old[-1] + 1, manifest, state)
+        if past is not None:
+            draft = Path(tempfile.mkdtemp(dir=model.path / VERSIONS, prefix=f".{old[-1]:06d}."))
+            _fill(draft, old[-1], *past)
+        for number in old:
+            folder = model.folder(number)
+            remove(folder.rename(folder.with_name(f".{folder.name}.old")))
+        if past is not None:
+            draft.rename(model.folder(old[-1]))
+        sync_folder(model.path / VERSIONS)
+    _prune(model, lambda numbers: numbers[-KEPT:])
     return pointer
 
 

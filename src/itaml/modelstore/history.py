@@ -1,0 +1,75 @@
+"""The record of a model after a correction: its history speaks of the classes as they are now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from itaml.modelstore.manifest import EditRecord, LearnRecord, Manifest, TaskRecord
+
+
+def without_classes(manifest: Manifest, gone: frozenset[str], *, into: str | None = None) -> Manifest:
+    """Return a record without some classes, and without the tasks that had no others.
+
+    Args:
+        manifest: the record.
+        gone: the classes.
+        into: the class that their images are counted for from now on, if they were merged.
+    """
+    left = [[name for name in task.classes if name not in gone] for task in manifest.tasks]
+    numbers = {old: new for new, old in enumerate(old for old, names in enumerate(left) if names)}
+    tasks = tuple(
+        TaskRecord(classes=tuple(names), learned=task.learned)
+        for names, task in zip(left, manifest.tasks, strict=True)
+        if names
+    )
+    learns = tuple(_learn_without(record, gone, into, numbers) for record in manifest.learns)
+    classes = tuple(name for name in manifest.classes if name not in gone)
+    return manifest.model_copy(update={"classes": classes, "tasks": tasks, "learns": learns})
+
+
+def with_renamed(manifest: Manifest, old: str, new: str) -> Manifest:
+    """Return a record in which a class has another name."""
+
+    def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new if name == old else name for name in names)
+
+    tasks = tuple(task.model_copy(update={"classes": renamed(task.classes)}) for task in manifest.tasks)
+    learns = tuple(
+        record.model_copy(
+            update={
+                "new": renamed(record.new),
+                "known": renamed(record.known),
+                "images": {new if name == old else name: number for name, number in record.images.items()},
+            }
+        )
+        for record in manifest.learns
+    )
+    return manifest.model_copy(update={"classes": renamed(manifest.classes), "tasks": tasks, "learns": learns})
+
+
+def with_edit(manifest: Manifest, action: str, classes: tuple[str, ...]) -> Manifest:
+    """Return a record with one more correction in its history."""
+    entry = EditRecord(date=datetime.now(UTC).isoformat(timespec="seconds"), action=action, classes=classes)
+    return manifest.model_copy(update={"edits": (*manifest.edits, entry)})
+
+
+def without_mention(manifest: Manifest, names: frozenset[str]) -> Manifest:
+    """Return a record whose corrections do not name some classes."""
+    edits = tuple(entry for entry in manifest.edits if not names.intersection(entry.classes))
+    return manifest.model_copy(update={"edits": edits})
+
+
+def _learn_without(record: LearnRecord, gone: frozenset[str], into: str | None, numbers: dict[int, int]) -> LearnRecord:
+    images = {name: number for name, number in record.images.items() if name not in gone}
+    moved = sum(number for name, number in record.images.items() if name in gone)
+    if into is not None and moved:
+        images[into] = images.get(into, 0) + moved
+    scores = (score for score in record.tasks if score.task in numbers)
+    return record.model_copy(
+        update={
+            "new": tuple(name for name in record.new if name not in gone),
+            "known": tuple(name for name in record.known if name not in gone),
+            "images": images,
+            "tasks": tuple(score.model_copy(update={"task": numbers[score.task]}) for score in scores),
+        }
+    )

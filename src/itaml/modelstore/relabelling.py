@@ -1,0 +1,80 @@
+"""Move images that a model keeps to another class, by their content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from itaml.config import Compute
+from itaml.data.images import ClassId
+from itaml.errors import DataError
+from itaml.events import Callback
+from itaml.modelstore.class_editing import editable
+from itaml.modelstore.duplicates import exemplars_of, stored_classes, without
+from itaml.modelstore.image_reading import digests_of, read_images
+from itaml.modelstore.input_parsing import parse_inputs
+from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
+from itaml.modelstore.learning import learn
+from itaml.modelstore.loaded_model import Model
+from itaml.text import count
+
+Copies = frozenset[tuple[ClassId, bytes]]  # stored images: the class that they are kept under, and their content
+
+
+@dataclass(frozen=True, eq=False)
+class Relabelled:
+    """A model after images were moved."""
+
+    model: Model
+    sources: tuple[str, ...]  # the classes that they were of
+    notes: tuple[str, ...]
+
+
+def relabel(model: Model, images: Any, target: str, *, compute: Compute, callback: Callback) -> Relabelled:
+    """Move images to a class and learn them there; the model given is used up.
+
+    Raises:
+        DataError: an image is not kept by the model, is of the class already, or they are all images of a class.
+        SettingsError: the method cannot do this.
+    """
+    labelled = parse_labelled(images, [target] * len(parse_inputs(images)))
+    copies = _copies(model, labelled, target, callback)
+    done, report = learn(_without(model, copies), labelled, epochs=None, compute=compute, callback=callback)
+    names = model.manifest.classes
+    sources = tuple(names[label] for label in sorted({label for label, _ in copies}))
+    return Relabelled(done, sources, report.notes)
+
+
+def _copies(model: Model, labelled: LabelledInputs, target: str, callback: Callback) -> Copies:
+    """Find the stored copies of images under other classes than `target`."""
+    manifest = model.manifest
+    assert manifest.shape is not None
+    assert manifest.pixels is not None
+    read = read_images(labelled, manifest.shape, manifest.pixels, callback=callback)
+    stored = stored_classes(exemplars_of(model.ready.memory), model.validation_images)
+    strange = sum(digest not in stored for digest in read.digests) + read.skipped
+    if strange:
+        raise DataError(
+            f"{strange} of {count(len(labelled), 'image')} cannot be moved: the model does not keep them, so their "
+            "class is not known; `itaml learn` teaches images under a class"
+        )
+    goal = manifest.classes.index(target)
+    copies = frozenset((label, digest) for digest in read.digests for label in stored[digest] if label != goal)
+    if not copies:
+        raise DataError(f"all these images are of class {target!r} already")
+    return copies
+
+
+def _without(model: Model, copies: Copies) -> Model:
+    """Undo the learning of stored images."""
+    names = model.manifest.classes
+    for label, pixels in exemplars_of(model.ready.memory).items():
+        rows = [row for row, digest in enumerate(digests_of(pixels)) if (label, digest) in copies]
+        if not rows:
+            continue
+        if len(rows) == len(pixels):
+            raise DataError(f"these are all images of class {names[label]!r} that the model keeps; merge the classes")
+        editable(model).remove_images(pixels[rows], torch.full((len(rows),), label))
+    return replace(model, validation_images=without(model.validation_images, copies))

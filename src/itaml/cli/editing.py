@@ -24,7 +24,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 def forget(
     model: Model,
-    classes: Annotated[list[str], typer.Argument(metavar="CLASS...", help="The classes to forget.")],
+    classes: Annotated[list[str], typer.Argument(metavar="CLASS", help="The classes to forget.")],
     purge: Annotated[
         bool, typer.Option("--purge", help="Remove them from the version before and from the history too, for good.")
     ] = False,
@@ -79,7 +79,7 @@ def merge(
 
 def relabel(
     model: Model,
-    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Image files, folders or patterns.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE", help="Image files, folders or patterns.")],
     to: Annotated[str, typer.Option("--to", metavar="CLASS", help="The class that they are of.")],
     quiet: Quiet = False,
     as_json: Json = False,

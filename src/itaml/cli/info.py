@@ -18,6 +18,13 @@ def command(
     exemplars: Annotated[
         Path | None, typer.Option(metavar="OUT.png", help="Draw the images that the model keeps into this file.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PAGE.html",
+            help="Write a page with accuracy, confusion, thumbnails, mistakes, and labels that look wrong.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a model's tasks, classes, images, accuracy history and size."""
@@ -25,11 +32,15 @@ def command(
 
     classifier = ImageClassifier.open(model, device="cpu", precision="fp32")
     legend = {} if exemplars is None else classifier.draw_exemplars(exemplars)
+    if html is not None:
+        classifier.write_page(html)
     info = classifier.info()
     if as_json:
         print(json.dumps(info))
         return
     _print(info)
+    if html is not None:
+        print(f"\nthe page is {html}")
     if exemplars is not None:
         print(f"\nthe exemplars are drawn in {exemplars}")
         for number, name in legend.items():

@@ -49,6 +49,10 @@ def command(
     unknown_below: Annotated[
         float, typer.Option(min=0, max=1, help="Predict `unknown` where the confidence is below this.")
     ] = 0.0,
+    rank: Annotated[
+        str | None,
+        typer.Option(metavar="uncertain", help="Order images by how much labelling them would teach, most first."),
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv or jsonl (one JSON object per line).")] = "table",
     device: Device = "auto",
     precision: Precision = "auto",
@@ -64,6 +68,8 @@ def command(
         raise UsageError(f"--json and --format {form} exclude each other")
     if form not in FORMATS:
         raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {form!r}")
+    if rank not in (None, "uncertain"):
+        raise UsageError(f"--rank takes uncertain, not {rank!r}")
     group = _grouping(continuum, group_by, stream)
     if mean_run is not None and group != "stream":
         raise UsageError("--mean-run is for --stream")
@@ -79,7 +85,14 @@ def command(
     notes = notes_about(left_out)
     if not files:
         raise DataError("; ".join([f"no images in {', '.join(images)}", *notes]))
-    predictions = classifier.predict(files, group=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
+    predictions = classifier.predict(
+        files,
+        group=group,
+        mean_run=mean_run,
+        top=top,
+        unknown_below=unknown_below,
+        rank="uncertain" if rank else None,
+    )
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not text go out as they came in
     if as_json:

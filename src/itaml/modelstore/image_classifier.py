@@ -6,6 +6,7 @@ A classifier in a folder that learns new classes whenever they come, and predict
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from itaml.modelstore.manifest import Manifest, Options
 from itaml.modelstore.model_folder import ModelFolder, Version
 from itaml.modelstore.predictions import Grouping, ImagePrediction, predict_images, prepare_inputs
 from itaml.modelstore.stored import NOT_WRITTEN, PathLike
+from itaml.modelstore.uncertainty import Ranking, rank_uncertain
 from itaml.modelstore.version_writer import changing, write
 
 Images = PathLike | Iterable[Any] | Any  # paths, folders, PIL images, arrays, tensors, or a sequence of them
@@ -134,6 +136,7 @@ class ImageClassifier(EditableModel):
         mean_run: float | None = None,
         top: int = 1,
         unknown_below: float = 0.0,
+        rank: Ranking | None = None,
     ) -> list[ImagePrediction]:
         """Predict the class of images.
 
@@ -146,6 +149,7 @@ class ImageClassifier(EditableModel):
             mean_run: for streams, how many images of one task come in a row on average; estimated if not given.
             top: how many classes to tell.
             unknown_below: predict `unknown` where the confidence is below this.
+            rank: `uncertain` returns first the images that labelling would teach most (see `uncertainty`).
 
         Raises:
             DataError: nothing was learned yet, or these are not images.
@@ -153,6 +157,8 @@ class ImageClassifier(EditableModel):
         """
         if group not in ("each", "all", "folder", "stream"):
             raise SettingsError(f"group must be each, all, folder or stream, not {group!r}")
+        if rank not in (None, "uncertain"):
+            raise SettingsError(f"rank must be uncertain, not {rank!r}")
         check_whole("top", top)
         check_number("unknown_below", unknown_below, least=0, limit=1)
         if mean_run is not None:
@@ -161,7 +167,32 @@ class ImageClassifier(EditableModel):
             raise DataError(f"{self.path} has not learned anything yet; `itaml learn {self.path} IMAGES` teaches it")
         given = prepare_inputs(self._model, images)
         with limited_threads(self._threads):
-            return predict_images(self._model, given, by=group, mean_run=mean_run, top=top, unknown_below=unknown_below)
+            found = predict_images(
+                self._model,
+                given,
+                by=group,
+                mean_run=mean_run,
+                top=len(self.classes) if rank else top,
+                unknown_below=unknown_below,
+            )
+        if rank is None:
+            return found
+        return [replace(prediction, top=prediction.top[:top]) for prediction in rank_uncertain(found)]
+
+    def write_page(self, path: PathLike) -> None:
+        """Write an HTML page about the model: its history, classes, mistakes, and labels that look wrong.
+
+        Raises:
+            DataError: nothing was learned yet.
+            MissingExtraError: the extra `report` is not installed.
+            ItamlError: the file cannot be written.
+        """
+        if self._model.learner is None:
+            raise DataError(f"{self.path} has not learned anything yet, so there is nothing to show")
+        from itaml.modelstore.html_page import write_page  # noqa: PLC0415 (needs the extra `report`)
+
+        with limited_threads(self._threads):
+            write_page(Path(path), self.path.resolve().name, self.version, self._model)
 
     def draw_exemplars(self, path: PathLike) -> dict[int, str]:
         """Draw the exemplars as a contact sheet.

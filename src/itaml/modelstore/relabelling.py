@@ -18,6 +18,7 @@ from itaml.modelstore.input_parsing import parse_inputs
 from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
 from itaml.modelstore.learning import learn
 from itaml.modelstore.loaded_model import Model
+from itaml.modelstore.stored_pixels import memory_of
 from itaml.text import count
 
 Copies = frozenset[tuple[ClassId, bytes]]  # stored images: the class that they are kept under, and their content
@@ -53,7 +54,7 @@ def _copies(model: Model, labelled: LabelledInputs, target: str, callback: Callb
     assert manifest.shape is not None
     assert manifest.pixels is not None
     read = read_images(labelled, manifest.shape, manifest.pixels, callback=callback)
-    stored = stored_classes(exemplars_of(model.ready.memory), model.validation_images)
+    stored = stored_classes(exemplars_of(memory_of(model)), model.validation_images)
     strange = sum(digest not in stored for digest in read.digests) + read.skipped
     if strange:
         raise DataError(
@@ -70,7 +71,7 @@ def _copies(model: Model, labelled: LabelledInputs, target: str, callback: Callb
 def _without(model: Model, copies: Copies) -> Model:
     """Undo the learning of stored images."""
     names = model.manifest.classes
-    for label, pixels in exemplars_of(model.ready.memory).items():
+    for label, pixels in exemplars_of(memory_of(model)).items():
         rows = [row for row, digest in enumerate(digests_of(pixels)) if (label, digest) in copies]
         if not rows:
             continue

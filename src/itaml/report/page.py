@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import count
 from typing import Any
 
@@ -21,14 +18,14 @@ from itaml.report.exemplars import Exemplars, exemplars
 from itaml.report.figure_names import Collection
 from itaml.report.figures import accuracy_panels, axis_ranges, cost_panels
 from itaml.report.method_figures import method_figures
+from itaml.report.page_frame import environment, policy, style_sheet, template_file
 from itaml.report.page_table import TableView, table_view
 from itaml.report.ranking import finding, rank, remarks
 from itaml.report.summary import Group, by_benchmark, group, protocol_notes
 from itaml.report.svg import Chart, to_svg
-from itaml.report.theme import DARK, LIGHT, css_variables, style
+from itaml.report.theme import style
 
 try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 except ImportError as error:
     raise MissingExtraError("reports need jinja2: pip install 'itaml[report]'") from error
@@ -83,39 +80,21 @@ def page(collection: Collection) -> str:
     problems = list(collection.problems)
     if len(sections) > 1:
         problems.append(f"The runs are of {len(sections)} benchmarks; each has its own part and they are not compared.")
-    script = _file("script.js")
-    environment = Environment(
-        loader=PackageLoader("itaml.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    script = template_file("script.js")
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            title=f"itaml: {', '.join(benchmarks)}",
+            version=__version__,
+            policy=policy(script),
+            style=Markup(style_sheet()),
+            script=Markup(script),
+            problems=problems,
+            sections=sections,
+            few=FEW,
+        )
     )
-    return environment.get_template("page.html").render(
-        title=f"itaml: {', '.join(benchmarks)}",
-        version=__version__,
-        policy=_policy(script),
-        style=Markup(_style_sheet()),
-        script=Markup(script),
-        problems=problems,
-        sections=sections,
-        few=FEW,
-    )
-
-
-def _file(name: str) -> str:
-    return files("itaml.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _style_sheet() -> str:
-    light, dark = f":root{{{css_variables(LIGHT)}}}", f":root{{{css_variables(DARK)}}}"
-    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}\n{_file('style.css')}"
-
-
-def _policy(script: str) -> str:
-    """Return a policy under which the page loads nothing and runs its own script alone, whatever a class is called."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 
 
 class _Builder:

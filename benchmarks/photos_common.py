@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import itaml
-from itaml.metrics.calibration import expected_calibration_error
+from itaml.metrics.calibration_error import expected_calibration_error
 from itaml.models.features import pool_views
 
 FEATURES = 1280  # the pooled head; the files hold pooled inner layers behind it

@@ -8,7 +8,7 @@ from typing import Any
 from itaml.config import Compute
 from itaml.experiment.result import Result
 from itaml.experiment.run_config import RunConfig, resolve
-from itaml.experiment.runner import CHECKPOINT, KIND
+from itaml.experiment.run_folder import CHECKPOINT, KIND
 from itaml.storage import load_state
 
 VOLATILE = {"train_seconds", "peak_memory_mb", "environment", "spent", "checksum"}

@@ -11,16 +11,57 @@ import torch
 
 from handmade import write_run
 from itaml import storage
-from itaml.config import load_preset
+from itaml.config import Compute, Seeds, build, load_preset
 from itaml.data.images import ImageSet
 from itaml.errors import UnknownNameError
 from itaml.experiment.result import load_result
 from itaml.experiment.run_config import resolve
-from itaml.experiment.runner import inspect_folder
+from itaml.experiment.run_folder import inspect_folder
 from itaml.learners import LEARNERS
+from itaml.learners.learner import GradientLearner
 from itaml.memory.buffer import Memory
-from itaml.migration import SETTINGS, current_text, migrate_manifest, migrate_settings, migrate_state
-from itaml.seeding import generator
+from itaml.migration import (
+    SETTINGS,
+    current_text,
+    migrate_learner_state,
+    migrate_manifest,
+    migrate_settings,
+    migrate_state,
+)
+from itaml.models.backbones.mlp import mlp
+from itaml.models.classifier import Classifier
+from itaml.seeding import generator, seeded
+from support import SHAPE, same_bits, synthetic_stream
+
+EXTRA_OF_0_1 = {  # keys of `extra` in a checkpoint of version 0.1 of each method, in its second task
+    "bic": ["bias", "held", "teacher"],
+    "dgr": ["former", "generator", "teacher"],
+    "dmc": ["expert", "teacher"],
+    "ewc": ["anchors"],
+    "finetune": [],
+    "fixedrep": ["fixed"],
+    "fomaml": [],
+    "gem": [],
+    "icarl": ["teacher"],
+    "itaml": ["inner", "teacher"],
+    "joint": [],
+    "lwf": ["teacher"],
+    "mas": ["anchors"],
+    "online-ewc": ["anchors"],
+    "replay": [],
+    "reptile": [],
+    "rpsnet": ["teacher"],
+    "rtf": ["former", "generator", "teacher"],
+    "rwalk": ["anchors", "steps", "walk"],
+    "si": ["anchors", "path", "start"],
+}
+SMALL: dict[str, dict[str, Any]] = {
+    "dgr": {"generator_hidden": (8,), "latent": 2},
+    "rtf": {"generator_hidden": (8,), "latent": 2},
+    "dmc": {"auxiliary_images": 100, "epochs": 2},
+    "itaml": {"horizon": 2, "distill": 1.0},
+}
+CPU = Compute(device="cpu", precision="fp32")
 
 
 def former(settings: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +128,39 @@ def test_keys_of_a_state_are_renamed_at_every_depth() -> None:
         "validation": {"3": 1},
         "learner": {"memory": {"images": {}}, "list": [{"validation": 2}]},
     }
+
+
+def in_its_second_task(method: str) -> GradientLearner:
+    """Return a small learner that has learned a task and begun another."""
+    kind = LEARNERS.load(method)
+    settings = build(kind.Settings, {"epochs": 1, "batch_size": 8, "memory": 40, **SMALL.get(method, {})})
+    with seeded(0, "migration"):
+        model = Classifier(mlp(SHAPE, hidden=(6,)), shape=SHAPE)
+    learner = GradientLearner(kind, model, settings=settings, seeds=Seeds.of(0), compute=CPU)
+    stream = synthetic_stream((2, 2))
+    learner.learn(stream[0])
+    learner.begin_task(stream[1])
+    return learner
+
+
+@pytest.mark.parametrize("method", EXTRA_OF_0_1)
+def test_a_checkpoint_of_every_method_of_version_0_1_has_what_is_read_now(method: str) -> None:
+    old = {"extra": {key: {} for key in EXTRA_OF_0_1[method]}}
+    migrated = migrate_learner_state(migrate_state(old))["extra"]
+    extra = in_its_second_task(method).state_dict()["extra"]
+    assert {name for name, value in extra.items() if value is not None} == set(migrated)
+
+
+@pytest.mark.parametrize("method", ["dgr", "rtf"])
+def test_a_generator_is_read_from_a_checkpoint_of_version_0_1(method: str) -> None:
+    learner, restored = in_its_second_task(method), in_its_second_task(method)
+    state = learner.state_dict()
+    for tensor in state["extra"]["replayer"]["former"].values():
+        tensor.add_(1)
+    old = {**state, "extra": {**state["extra"]["replayer"], "teacher": state["extra"]["teacher"]}}
+    restored.load_state_dict(old)
+    assert same_bits(restored.state_dict(), state)
+    assert not same_bits(in_its_second_task(method).state_dict(), state)
 
 
 def test_the_record_of_a_model_of_format_1_is_translated() -> None:

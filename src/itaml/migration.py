@@ -72,6 +72,14 @@ def migrate_state(state: Any) -> Any:
     return [migrate_state(value) for value in state] if isinstance(state, list) else state
 
 
+def migrate_learner_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a learner in its present form: DGR and RtF kept a generator and its copy side by side."""
+    extra = dict(state["extra"])
+    if "generator" in extra:
+        extra["replayer"] = {name: extra.pop(name) for name in ("generator", "former")}
+    return {**state, "extra": extra}
+
+
 def renamed_hint(what: str, name: str) -> str | None:
     """Return the error for a setting that is typed under a former name, or None if it never had that name."""
     return f"{what} {name!r} was renamed: use {SETTINGS[name]!r}" if name in SETTINGS else None

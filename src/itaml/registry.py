@@ -7,7 +7,7 @@ import torch. Installed packages add to a registry through an entry point of its
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -32,11 +32,18 @@ class Entry:
 
 
 class Registry:
-    """A table of entries under one kind of name."""
+    """A table of entries under one kind of name.
 
-    def __init__(self, kind: str, *, group: str) -> None:
+    Args:
+        kind: what a name stands for, in error messages.
+        group: entry points of this group are entries too.
+        declared: returns entries that are declared elsewhere; called when the registry is first used.
+    """
+
+    def __init__(self, kind: str, *, group: str, declared: Callable[[], Iterable[Entry]] = tuple) -> None:
         self.kind = kind
         self.group = group
+        self._declared = declared
         self._entries: dict[str, Entry] = {}
         self._plugins_read = False
 
@@ -72,6 +79,7 @@ class Registry:
         if self._plugins_read:
             return
         self._plugins_read = True
+        self._entries |= {entry.name: entry for entry in self._declared()}
         for point in entry_points(group=self.group):
             if point.name not in self._entries:
                 summary = f"from the package {point.dist.name}" if point.dist else "from an installed package"

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from itaml.inference.calibration import fit_calibration
 from itaml.inference.class_prediction import joint_probabilities, predict_classes, task_posterior
+from itaml.inference.task_calibration import fit_task_calibration
 from itaml.inference.task_prediction import continuum_means, log_posteriors, max_responses, predict_tasks
 from itaml.models.task_map import TaskMap
 
@@ -113,7 +113,7 @@ def shifted_heads(count: int, seed: int) -> tuple[Tensor, Tensor]:
 
 def test_calibration_rescues_heads_on_different_scales() -> None:
     scores, tasks = shifted_heads(200, 0)
-    calibration = fit_calibration(scores, tasks)
+    calibration = fit_task_calibration(scores, tasks)
     fresh, truth = shifted_heads(1000, 1)
     raw = (fresh.argmax(1) == truth).double().mean().item()
     mended = (calibration(fresh).argmax(1) == truth).double().mean().item()
@@ -126,7 +126,7 @@ def test_calibration_leaves_comparable_heads_alone() -> None:
     tasks = torch.arange(300) % 3
     scores = torch.randn(300, 3, generator=generator)
     scores[torch.arange(300), tasks] += 2
-    calibrated = fit_calibration(scores, tasks)(scores)
+    calibrated = fit_task_calibration(scores, tasks)(scores)
     agreement = (calibrated.argmax(1) == scores.argmax(1)).double().mean().item()
     assert agreement > 0.97
     assert torch.allclose(calibrated.exp().sum(1), torch.ones(300, dtype=torch.float64))
@@ -136,6 +136,6 @@ def test_every_task_weighs_the_same_in_the_calibration() -> None:
     scores, tasks = shifted_heads(60, 3)
     many = torch.cat([scores, *[scores[tasks == 0]] * 9])  # task 0 ten times as often
     labels = torch.cat([tasks, *[tasks[tasks == 0]] * 9])
-    even, uneven = fit_calibration(scores, tasks), fit_calibration(many, labels)
+    even, uneven = fit_task_calibration(scores, tasks), fit_task_calibration(many, labels)
     odds = [(calibrated[:, 0] - calibrated[:, 1]) for calibrated in (even(scores), uneven(scores))]
     assert (odds[0] - odds[1]).abs().max() < 0.3  # unweighted, ten to one would add log 10 = 2.3

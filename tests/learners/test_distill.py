@@ -15,9 +15,10 @@ from scipy.optimize import minimize
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.events import EpochDone
+from itaml.learners.components.bias_correction import L2_PENALTY, fit_bias
 from itaml.learners.components.teacher import distillation
 from itaml.learners.learner import GradientLearner
-from itaml.learners.methods.bic import L2_PENALTY, BiC, BiCSettings, fit_bias
+from itaml.learners.methods.bic import BiC, BiCSettings
 from itaml.learners.methods.icarl import ICaRL, ICaRLSettings
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings

@@ -19,11 +19,11 @@ from itaml.events import EpochDone, Event
 from itaml.experiment.result import Result
 from itaml.experiment.run_config import resolve
 from itaml.experiment.runner import run_experiment
-from itaml.metrics.calibration import calibration_error, expected_calibration_error
+from itaml.metrics.calibration_error import calibration_error, expected_calibration_error
 from itaml.metrics.evaluate import evaluate
 from itaml.metrics.metric_registry import metrics
+from itaml.metrics.nearest_mean import SHOTS, nearest_mean_accuracy
 from itaml.metrics.samples import Samples
-from itaml.metrics.transfer import SHOTS, nearest_mean_accuracy
 from support import fresh_itaml, synthetic_stream
 
 

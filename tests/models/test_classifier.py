@@ -147,7 +147,7 @@ def test_a_perceptron_of_any_depth() -> None:
 def test_the_stem_follows_the_size_of_the_images(side: int, stride: int) -> None:
     network = resnet18_small((3, side, side)).eval()
     seen: list[tuple[int, ...]] = []
-    blocks = [module for module in network if type(module).__name__ == "Block"]  # type: ignore[attr-defined]
+    blocks = [module for module in network if type(module).__name__ == "BasicBlock"]  # type: ignore[attr-defined]
     blocks[0].register_forward_pre_hook(lambda _module, inputs: seen.append(tuple(inputs[0].shape)))
     with torch.no_grad():
         assert network(torch.zeros(1, 3, side, side)).shape == (1, 107)

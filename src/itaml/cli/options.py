@@ -72,12 +72,14 @@ def parse_split(text: str) -> tuple[int, ...]:
 
 
 def set_threads(threads: int | None, *, backbone: str | None = None) -> None:
-    """Set torch's threads: as told, else one for an MLP, whose steps are too short to be worth sharing.
+    """Set torch's threads; by default one for a network without convolutions, whose steps are too short to share.
 
     Sharing them gains little on an idle machine and costs a multiple on a busy one, where threads wait for each other.
     """
-    if threads is None and backbone == "mlp":
-        threads = 1
+    if threads is None and backbone is not None:
+        from itaml.models import backbone_traits
+
+        threads = None if backbone_traits(backbone).convolutional else 1
     if threads is not None:
         import torch
 

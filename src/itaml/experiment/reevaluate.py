@@ -20,7 +20,7 @@ from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.result import CurvePoint, Fraction, Record
 from itaml.experiment.result_assembly import CURVE, curve
 from itaml.experiment.run_config import RunConfig
-from itaml.experiment.runner import CHECKPOINT, KIND
+from itaml.experiment.run_folder import CHECKPOINT, KIND
 from itaml.metrics.evaluate import evaluate
 from itaml.safe_files import read_json, write_json
 from itaml.storage import load_state

@@ -17,7 +17,7 @@ from itaml.experiment.sweep.parameters import format_value
 from itaml.learners import LEARNERS
 from itaml.learners.api import Traits
 from itaml.migration import migrate_config
-from itaml.models.pretrained import backbone_traits
+from itaml.models import backbone_traits
 
 LONGEST = 80  # letters of a folder's name for the settings that differ
 

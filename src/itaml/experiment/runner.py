@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from itaml.data.stream import Task, TaskStream
-from itaml.errors import CheckpointError, DataError, InterruptedRunError, RunExistsError
+from itaml.errors import InterruptedRunError
 from itaml.events import Callback, EpochDone, Event, TaskStarted
 from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.event_log import EventLog, RunDone, RunStarted, TaskDone
-from itaml.experiment.result import NAME, Result, TaskRow
+from itaml.experiment.forward_transfer import ForwardTransfer
+from itaml.experiment.result import Result, TaskRow
 from itaml.experiment.result_assembly import CURVE, assemble, task_row
-from itaml.experiment.run_config import RunConfig, completed, differences
-from itaml.experiment.transfer import Transfer
+from itaml.experiment.run_config import RunConfig
+from itaml.experiment.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    EVENTS,
+    KIND,
+    RESULT,
+    delete_run,
+    inspect_folder,
+    load_finished,
+)
 from itaml.learners.api import Learner
 from itaml.metrics.evaluate import Evaluation, evaluate
-from itaml.safe_files import leftover, read_json, sweep, write_json
+from itaml.safe_files import sweep, write_json
 from itaml.storage import State, load_state, save_state
-
-CONFIG, CHECKPOINT, RESULT, EVENTS = "config.json", "checkpoint.safetensors", NAME, "events.jsonl"
-KIND = "run checkpoint"
 
 
 def run_experiment(
@@ -56,11 +62,11 @@ def run_experiment(
     """
     folder = Path(folder)
     if inspect_folder(config, folder, resume=resume, force=force):
-        return _finished(folder)
+        return load_finished(folder)
     stream = make_stream(config, data_root=data_root)
     learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
     if force and folder.exists():
-        _delete(folder)
+        delete_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)
     if not (folder / CONFIG).exists():
@@ -75,60 +81,6 @@ def run_experiment(
         stop=stop,
     )
     return run.go()
-
-
-def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force: bool) -> bool:
-    """Check that a run may use a folder, without changing it; return whether it holds a finished run that is resumed.
-
-    Raises:
-        RunExistsError: see `run_experiment`.
-        CheckpointError: see `run_experiment`.
-    """
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise RunExistsError(f"{folder} is a file, not a run's folder; choose another with --out")
-    occupied = not _is_empty(folder)
-    if occupied and not (folder / CONFIG).is_file():
-        raise RunExistsError(f"{folder} holds something that is not a run; choose another folder with --out")
-    if not occupied or force:
-        return False
-    if not resume:
-        state = "a finished run" if (folder / RESULT).is_file() else "an unfinished run"
-        raise RunExistsError(f"{folder} holds {state}; --resume goes on with it, --force deletes it and starts again")
-    changed = _changed_settings(config, folder)
-    if changed:
-        raise CheckpointError(
-            f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
-        )
-    return (folder / RESULT).is_file() and bool(read_json(folder / RESULT))
-
-
-def _finished(folder: Path) -> Result:
-    try:
-        return Result.load(folder)
-    except DataError as error:
-        raise CheckpointError(f"{error}; --force deletes it and starts again") from error
-
-
-def _is_empty(folder: Path) -> bool:
-    """Say whether a folder holds nothing but temporary files, which a kill while a run began may leave."""
-    return not folder.exists() or all(leftover(path.name) for path in folder.iterdir())
-
-
-def _delete(folder: Path) -> None:
-    """Delete a run; its configuration goes last, so that a kill in between leaves something that is known as a run."""
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == CONFIG):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-def _changed_settings(config: RunConfig, folder: Path) -> Sequence[str]:
-    try:
-        return differences(completed(read_json(folder / CONFIG)), config.model_dump(mode="json"))
-    except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{folder / CONFIG} is not what a run writes; --force deletes the run") from error
 
 
 class _Run:
@@ -150,7 +102,7 @@ class _Run:
         self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
         self.rows: list[TaskRow] = []
         self.last: Evaluation | None = None  # after the last task, with the sizes of the curve
-        self.transfer = Transfer(learner, stream)
+        self.transfer = ForwardTransfer(learner, stream)
         self.epochs = 0  # of the task under way
         self.spent = 0.0  # seconds on the task under way
         self.saved_at = time.monotonic()
@@ -168,9 +120,7 @@ class _Run:
             self.learn(replace(task, index=len(self.rows)))
             if self.stop() and len(self.rows) < len(self.stream):
                 raise InterruptedRunError(f"stopped after task {len(self.rows)} of {len(self.stream)}")
-        last = self.last or self.evaluate(
-            len(self.stream)
-        )  # the run may have ended between its last row and its result
+        last = self.last or self.evaluate(len(self.stream))  # a run may have ended between last row and result
         result = assemble(c, self.stream, self.rows, last).save(self.folder / RESULT)
         self.notify(RunDone(result.final))
         return result

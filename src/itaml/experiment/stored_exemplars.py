@@ -21,7 +21,7 @@ def read_exemplars(run: Path, tasks: list[list[str]]) -> dict[str, torch.Tensor]
     Raises:
         CheckpointError: there is no checkpoint, or it is damaged.
     """
-    from itaml.experiment.runner import CHECKPOINT, KIND  # noqa: PLC0415 (torch; tables of results do not need it)
+    from itaml.experiment.run_folder import CHECKPOINT, KIND  # noqa: PLC0415 (torch; tables of results do not need it)
     from itaml.storage import load_state  # noqa: PLC0415
 
     if not (run / CHECKPOINT).is_file():

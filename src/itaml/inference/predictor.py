@@ -16,9 +16,9 @@ from torch.func import functional_call
 from itaml import seeding
 from itaml.config import Seeds
 from itaml.inference.adaptation import adapt
-from itaml.inference.calibration import Calibration, fit_calibration
 from itaml.inference.class_prediction import AdaptedScores, joint_probabilities, predict_classes, task_posterior
 from itaml.inference.inference_settings import InferenceSettings
+from itaml.inference.task_calibration import TaskCalibration, fit_task_calibration
 from itaml.inference.task_prediction import log_posteriors, max_responses, predict_tasks
 from itaml.memory.buffer import Memory
 from itaml.models.classifier import Classifier
@@ -169,16 +169,16 @@ class Predictor:
             generator=seeding.generator(self.seeds.adapt, "adapt", task),
         )
 
-    def calibration(self) -> Calibration:
+    def calibration(self) -> TaskCalibration:
         """Return the calibration of task scores, fitted on the exemplars at the first call after learning."""
         return self.cached("calibration", self._calibrate)
 
-    def _calibrate(self) -> Calibration:
+    def _calibrate(self) -> TaskCalibration:
         exemplars = self.memory.exemplars()
         assert exemplars is not None, "the settings refuse calibration without a memory"
         images, labels = exemplars.load()
         scores = max_responses(self.class_scores(images), self.task_map)
-        return fit_calibration(scores, self.task_map.task_of(labels))
+        return fit_task_calibration(scores, self.task_map.task_of(labels))
 
     def _outputs(self, images: Tensor, weights: Weights) -> Tensor:
         self.model.eval()

@@ -33,6 +33,7 @@ class Traits:
     trains_gradients: bool = True  # trains by gradient steps
     supports_compile: bool = True  # trains by one pass through the whole network
     supports_recipe: bool = True  # distill, class balancing and progressive resizing can be added to its loss
+    can_remove_classes: bool | None = None  # None: unless it saves something beside weights and exemplars
     read_in_training: frozenset[str] = field(default=frozenset())  # settings of inference that training depends on
 
     @property

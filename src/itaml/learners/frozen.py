@@ -6,20 +6,24 @@ pixel and a channel per feature, so every method can be used: Algorithm 1 then t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from itaml.config import Compute
 from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.loader import iterate
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
 from itaml.learners.api import Editable, KnowsUnknown, Learner, Prediction, Scoring
-from itaml.learners.components.feature_cache import FeatureCache
+from itaml.learners.components.feature_cache import FeatureCache, user_cache
+from itaml.learners.compute import pick_device
 from itaml.memory.buffer import Memory
-from itaml.models.features import FeatureExtractor
+from itaml.models import backbone_traits
+from itaml.models.features import FeatureExtractor, Transform, open_extractor
 from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
@@ -168,3 +172,41 @@ class FrozenLearner:
                     "Use the same backbone and weights, or `itaml rebase` the model to others"
                 )
         self.learner.load_state_dict(state["inner"])
+
+
+class FeatureSettings(Protocol):
+    """The settings of a method that can learn from features."""
+
+    @property
+    def backbone(self) -> str:
+        """Its name."""
+
+    @property
+    def feature_flip(self) -> bool:
+        """Average the features of each image and of its horizontal flip."""
+
+    @property
+    def feature_transform(self) -> Transform:
+        """Applied to the features."""
+
+
+def on_features(
+    settings: FeatureSettings, make: Callable[[Shape], Learner], *, shape: Shape, compute: Compute | None
+) -> Learner:
+    """Return a learner of images of `shape`, or of their features if the backbone is pretrained.
+
+    Args:
+        settings: the backbone and how its features are computed.
+        make: makes a learner for images, or features, of a shape.
+        shape: of the images.
+        compute: where the backbone computes.
+    """
+    if not backbone_traits(settings.backbone).pretrained:
+        return make(shape)
+    extractor = open_extractor(
+        settings.backbone,
+        flip=settings.feature_flip,
+        transform=settings.feature_transform,
+        device=pick_device(compute or Compute()),
+    )
+    return FrozenLearner(make((extractor.features, 1, 1)), extractor, shape=shape, cache=user_cache())

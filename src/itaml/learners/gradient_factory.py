@@ -7,13 +7,14 @@ from itaml.config import Compute, Seeds
 from itaml.data.images import Shape
 from itaml.errors import SettingsError
 from itaml.learners.api import Learner
+from itaml.learners.frozen import on_features
 from itaml.learners.learner import GradientLearner
 from itaml.learners.method import Method
-from itaml.learners.pretrained import on_features
 from itaml.learners.settings import TrainingSettings
+from itaml.models import backbone_traits
 from itaml.models.backbones.mlp import mlp
 from itaml.models.classifier import Classifier, build_classifier
-from itaml.models.pretrained import is_pretrained, trainable_backbone
+from itaml.models.pretrained import trainable_backbone
 
 
 def gradient_learner(
@@ -24,7 +25,7 @@ def gradient_learner(
     Raises:
         SettingsError: a setting for pretrained backbones is given for another one.
     """
-    pretrained = is_pretrained(settings.backbone)
+    pretrained = backbone_traits(settings.backbone).pretrained
     if not pretrained and (settings.tune != "none" or settings.adapter):
         raise SettingsError(f"tune and adapter are for pretrained backbones, and {settings.backbone} is not one")
 
@@ -34,14 +35,7 @@ def gradient_learner(
 
     if settings.tune != "none":
         return make(shape)
-    return on_features(
-        settings.backbone,
-        make,
-        shape=shape,
-        compute=compute,
-        flip=settings.feature_flip,
-        transform=settings.feature_transform,
-    )
+    return on_features(settings, make, shape=shape, compute=compute)
 
 
 def _classifier(settings: TrainingSettings, shape: Shape, seed: int, *, frozen: bool) -> Classifier:

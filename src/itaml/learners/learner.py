@@ -23,6 +23,7 @@ from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
 from itaml.learners.trainer import Trainer
 from itaml.memory.buffer import Memory
+from itaml.migration import migrate_learner_state
 from itaml.models.classifier import Classifier
 from itaml.models.classifier_state import classifier_state, restore_classifier
 from itaml.models.task_map import TaskMap
@@ -221,6 +222,7 @@ class GradientLearner:
         name = type(self.method).__name__
         if state.get("learner") != name:
             raise CheckpointError(f"this state is of a {state.get('learner')}, not of a {name}")
+        state = migrate_learner_state(state)
         restore_classifier(self.model, state)
         self.memory.load_state_dict(state["memory"])
         self.trainer.load_state_dict(state["progress"])

@@ -70,8 +70,9 @@ class Method:
 
     @property
     def can_remove_classes(self) -> bool:
-        """Whether classes can be removed: not where something that is saved belongs to the columns as they are."""
-        return not self.saved
+        """Whether classes can be removed: by default unless something is saved, which may belong to the columns."""
+        trait = self.traits.can_remove_classes
+        return not self.saved if trait is None else trait
 
     # The hooks.
 

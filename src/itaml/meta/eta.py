@@ -10,7 +10,7 @@ def eta(task: int, *, beta: float, horizon: int | None) -> float:
 
     | symbol | meaning                                          |
     |--------|--------------------------------------------------|
-    | t      | number of the task under way, counting from 1    |
+    | t      | number of the task under way; the first is 1     |
     | T      | number of tasks of the whole stream (`horizon`)  |
     | beta   | decay rate; 0 keeps eta at 1                     |
 
@@ -18,5 +18,5 @@ def eta(task: int, *, beta: float, horizon: int | None) -> float:
     known, t/T is replaced by (t - 1)/t: the first task is learned at full speed, eta falls with every task, and it
     tends to exp(-beta), which is where the paper's rule ends. A task beyond the stated horizon keeps exp(-beta).
     """
-    elapsed = (task - 1) / task if horizon is None else min(task / horizon, 1.0)
+    elapsed = max(task - 1, 0) / max(task, 1) if horizon is None else min(task / horizon, 1.0)
     return math.exp(-beta * elapsed)

@@ -52,7 +52,7 @@ class Numbers(Protocol):
     def no_update(self) -> float | None: ...
 
 
-class Row(Numbers, Protocol):
+class TaskNumbers(Numbers, Protocol):
     """The numbers after one task (`itaml.experiment.result.TaskRow`)."""
 
     @property
@@ -76,7 +76,7 @@ class Finished(Protocol):
     """A finished run (`itaml.experiment.result.Result`)."""
 
     @property
-    def tasks(self) -> Sequence[Row]: ...
+    def tasks(self) -> Sequence[TaskNumbers]: ...
     @property
     def final(self) -> End: ...
     @property
@@ -94,11 +94,11 @@ class Metric:
     direction: Direction  # which values are better
     format: Format
     value_of: Callable[[Finished], float | None]  # of a finished run; None where it is not defined or not measured
-    after_task: Callable[[Row], float | None] | None = None  # after each task, if it is known then
+    after_task: Callable[[TaskNumbers], float | None] | None = None  # after each task, if it is known then
     plotted: bool = False  # drawn as a curve over tasks
     measure: str = ""  # import path of a function (Samples) -> float | None, called in every evaluation
     before_task: str = ""  # import path of a function (Learner, Task, test ImageSet) -> float | None
 
-    def after(self, row: Row) -> float | None:
+    def after(self, row: TaskNumbers) -> float | None:
         """Return the value after a task, None if it is not known then."""
         return None if self.after_task is None else self.after_task(row)

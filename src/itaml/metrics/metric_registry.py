@@ -122,7 +122,7 @@ ENTRIES: tuple[Entry, ...] = (
         direction="higher",
         format=PERCENT,
         value_of=lambda run: _mean(row.measures.get("forward_transfer") for row in run.tasks[1:]),
-        before_task="itaml.metrics.transfer:nearest_mean_accuracy",
+        before_task="itaml.metrics.nearest_mean:nearest_mean_accuracy",
     ),
     Metric(
         name="ECE p=1",
@@ -133,7 +133,7 @@ ENTRIES: tuple[Entry, ...] = (
         format=PERCENT,
         value_of=lambda run: run.tasks[-1].measures.get("ece_p1"),
         after_task=lambda row: row.measures.get("ece_p1"),
-        measure="itaml.metrics.calibration:calibration_error",
+        measure="itaml.metrics.calibration_error:calibration_error",
     ),
     Metric(
         name="MB",

@@ -1,43 +1,53 @@
-"""Networks: backbones, the growing head, and the classifier made of both."""
+"""Networks: backbones, the growing head, and the classifier made of both.
 
-from itaml.models.traits import BackboneTraits
-from itaml.registry import Registry
+A file of `models/backbones` declares its backbones in a dictionary `BACKBONES` of literals: the name, and for each
+`factory` (a function of the file, or `package.module:function`), `summary`, and fields of `BackboneTraits` that differ
+from their defaults. The declarations are read without importing the files, so that listing names imports no torch.
+"""
 
-MODELS = Registry("model", group="itaml.models")
-MODELS.add(
-    "mlp",
-    "itaml.models.backbones.mlp:mlp_400",
-    "two hidden layers of 400, the paper's network for MNIST",
-    traits=BackboneTraits(convolutional=False),
-)
-MODELS.add(
-    "resnet18",
-    "itaml.models.backbones.resnet:resnet18",
-    "ResNet-18, 11.2M parameters, the paper's network for ImageNet",
-    traits=BackboneTraits(smallest_side=16),
-)
-MODELS.add(
-    "resnet18-third",
-    "itaml.models.backbones.resnet:resnet18_third",
-    "ResNet-18 with a third of the filters, 1.25M parameters, the paper's network for CIFAR-100 and SVHN",
-    traits=BackboneTraits(smallest_side=16),
-)
-MODELS.add(
-    "resnet18-small",
-    "itaml.models.backbones.resnet:resnet18_small",
-    "ResNet-18 with a fifth of the filters, 0.49M parameters",
-    traits=BackboneTraits(smallest_side=16),
-)
-MODELS.add(
-    "pixels",
-    "itaml.models.backbones.mlp:pixels",
-    "no network: the pixels themselves are the features",
-    traits=BackboneTraits(convolutional=False),
-)
-for _variant, _size in (("lite0", 224), ("lite1", 240), ("lite2", 260)):
-    MODELS.add(
-        f"efficientnet-{_variant}",
-        f"itaml.models.pretrained:efficientnet_{_variant}",
-        f"EfficientNet-{_variant.capitalize()} with ImageNet weights, {_size} x {_size} pixels; frozen unless tuned",
-        traits=BackboneTraits(pretrained=True, image_size=_size),
-    )
+import ast
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+from itaml.models.traits import SOURCES, BackboneTraits
+from itaml.registry import Entry, Registry
+
+
+def _declared() -> Iterator[Entry]:
+    """Yield the backbones that files of `models/backbones` declare."""
+    folder = files("itaml.models").joinpath("backbones")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".py"):
+            continue
+        for name, fields in _declarations(file.read_text(encoding="utf-8")).items():
+            factory, summary = fields.pop("factory"), fields.pop("summary")
+            target = factory if ":" in factory else f"itaml.models.backbones.{file.name[:-3]}:{factory}"
+            yield Entry(name, target, summary, BackboneTraits(**fields))
+
+
+def _declarations(source: str) -> dict[str, dict[str, Any]]:
+    if "\nBACKBONES = " not in source:
+        return {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "BACKBONES":
+            found: dict[str, dict[str, Any]] = ast.literal_eval(node.value)
+            return found
+    return {}
+
+
+MODELS = Registry("model", group="itaml.models", declared=_declared)
+
+
+def backbone_traits(name: str) -> BackboneTraits:
+    """Return the traits of a backbone; a factory of another package may have them as its attribute `traits`.
+
+    Raises:
+        UnknownNameError: there is no such backbone.
+    """
+    source, colon, _ = name.partition(":")
+    if colon and source in SOURCES:
+        return BackboneTraits(pretrained=True)
+    entry = MODELS.entry(name)
+    traits = entry.traits or getattr(entry.load(), "traits", None)
+    return traits if isinstance(traits, BackboneTraits) else BackboneTraits()

@@ -6,32 +6,12 @@ from typing import Literal
 
 from torch import nn
 
-from itaml import models
 from itaml.data.images import Shape
 from itaml.errors import SettingsError
-from itaml.models.backbones.hub import SOURCES, open_backbone
+from itaml.models.backbones.hub import open_backbone
 from itaml.models.backbones.spec import Backbone
-from itaml.models.traits import BackboneTraits
 
 Tune = Literal["none", "last", "all"]
-
-
-def backbone_traits(name: str) -> BackboneTraits:
-    """Return the traits of a backbone.
-
-    Raises:
-        UnknownNameError: there is no such backbone.
-    """
-    source, colon, _ = name.partition(":")
-    if colon and source in SOURCES:
-        return BackboneTraits(pretrained=True)
-    traits = models.MODELS.entry(name).traits
-    return traits if isinstance(traits, BackboneTraits) else BackboneTraits()
-
-
-def is_pretrained(name: str) -> bool:
-    """Say whether a backbone brings weights of its own (see `backbone_traits` for errors)."""
-    return backbone_traits(name).pretrained
 
 
 def trainable_backbone(name: str, *, tune: Tune) -> Backbone:

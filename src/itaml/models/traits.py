@@ -1,8 +1,10 @@
-"""What there is to know of a backbone before it is built."""
+"""Traits of a backbone: what defaults and checks have to know before it is built."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+SOURCES = ("timm", "torchvision", "hf", "file")  # of pretrained backbones, named `source:name`
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itaml.experiment.sweep.ablate import Plan
 from itaml.experiment.sweep.ablation_numbers import CLASS, PREDICTED, SECONDS, TASK, Level, Measured
 from itaml.experiment.sweep.parameters import CONTINUUM, format_value
 from itaml.report.summary import Stat
-from itaml.report.table import Column, Row, Table, columns, leads
+from itaml.report.table import Column, Table, TableRow, columns, leads
 
 
 def stat(level: Level, name: str) -> Stat | None:
@@ -55,7 +55,7 @@ class Ablation:
         cells = [{column.name: stat(level, column.name) for column in self.columns} for level in self.levels]
         best = leads(self.columns, cells)
         rows = tuple(
-            Row(level.label, len(level.seeds), row, {}, won)
+            TableRow(level.label, len(level.seeds), row, {}, won)
             for level, row, won in zip(self.levels, cells, best, strict=True)
         )
         name = self.plan.parameter.name

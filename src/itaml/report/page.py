@@ -11,8 +11,7 @@ from typing import Any
 from itaml._version import __version__
 from itaml.errors import MissingExtraError
 from itaml.experiment.result import Result
-from itaml.report import published
-from itaml.report import sentences as text
+from itaml.report import published, sentences
 from itaml.report.charts import line_chart, swatch
 from itaml.report.exemplars import Exemplars, exemplars
 from itaml.report.figure_names import Collection
@@ -118,13 +117,13 @@ class _Builder:
         return Section(
             name=name,
             anchor=anchor,
-            protocol=text.protocol(groups[0].first),
+            protocol=sentences.protocol(groups[0].first),
             seeds=", ".join(map(str, sorted({run.seed for one in groups for run in one.runs}))),
             notes=protocol_notes(groups),
             findings=[finding(ranking, size) for size in sorted({1, p} & set(groups[0].first.final.continuum))],
             remarks=remarks(ranking),
             table=table_view(ranking),
-            meanings=text.meanings(p),
+            meanings=sentences.meanings(p),
             also_published=_also_published(name, groups),
             legend=legend,
             ranges={label: [*map(self.svg, charts)] for label, charts in axis_ranges(panels).items()},
@@ -138,12 +137,12 @@ class _Builder:
             label=one.label,
             anchor=anchor,
             run=run,
-            setup=text.setup(run),
+            setup=sentences.setup(run),
             seeds=", ".join(str(other.seed) for other in one.runs),
             charts=tuple(self.svg(chart) for chart in method_figures(one, number).values()),
             exemplars=exemplars(run, budget=self.image_bytes),
             settings=_settings(run),
-            commands=tuple(text.command(other) for other in one.runs),
+            commands=tuple(sentences.command(other) for other in one.runs),
             paths=tuple(str(other.path) for other in one.runs),
         )
 

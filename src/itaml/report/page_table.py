@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from itaml.report.ranking import Ranking
-from itaml.report.table import Row, Table, cell, leads, make_table
+from itaml.report.table import Table, TableRow, cell, leads, make_table
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def table_view(ranking: Ranking) -> TableView:
     return TableView(tuple(head), tuple(lines[:count]), tuple(lines[count:]), table.notes)
 
 
-def _line(table: Table, row: Row, series: int, best: frozenset[str]) -> Line:
+def _line(table: Table, row: TableRow, series: int, best: frozenset[str]) -> Line:
     cells = [Cell(str(row.seeds), row.seeds)]
     for column in table.columns:
         stat = row.cells[column.name]

@@ -26,7 +26,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A group's numbers by column, and those that were published, by column too."""
 
     label: str
@@ -43,7 +43,7 @@ class Table:
 
     benchmark: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     subject: str = "method"
     remarks: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ def make_table(groups: Sequence[Group]) -> Table:
         }
         known = {name: figure for name, figure in figures.items() if figure is not None}
         won: frozenset[str] = frozenset() if one.is_bound else next(winners)
-        rows.append(Row(one.label, len(one.runs), row, known, won, one.is_bound))
+        rows.append(TableRow(one.label, len(one.runs), row, known, won, one.is_bound))
     return Table(groups[0].first.benchmark, tuple(chosen), tuple(rows))
 
 

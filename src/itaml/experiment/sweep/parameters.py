@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from itaml.errors import UnknownNameError
+from itaml.models import backbone_traits
 from itaml.registry import unknown
 
 CONTINUUM = "p"  # the one parameter that is no setting: every run is evaluated with continua of many sizes
@@ -76,11 +77,12 @@ def default_values(parameter: SweepParameter, settings: Mapping[str, Any]) -> tu
 
 
 def _fitting(parameter: SweepParameter, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the networks, or changes of images, for small grey images or for others; digits are not flipped."""
-    is_mlp, augment = settings.get("backbone") == "mlp", str(settings.get("augment"))
+    """Return the networks, or the augmentations, that fit a preset; digits are not flipped."""
+    backbone, augment = settings.get("backbone"), str(settings.get("augment"))
+    convolutional = backbone is None or backbone_traits(backbone).convolutional
     if parameter.name == "backbone":
-        return ("mlp" if is_mlp else "resnet18", "resnet18-small", "resnet18-third")
-    if is_mlp:
+        return ("resnet18" if convolutional else "mlp", "resnet18-small", "resnet18-third")
+    if not convolutional:
         return ("none", "shift", "shift2")
     return ("none", "crop", "crop-flip", "crop-flip-cutout") if "flip" in augment else ("none", "shift2", "crop")
 

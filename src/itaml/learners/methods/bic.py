@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Self
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
@@ -34,15 +33,13 @@ from itaml.data.stream import Task
 from itaml.inference.predictor import Predictor
 from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
+from itaml.learners.components.bias_correction import fit_bias
 from itaml.learners.components.teacher import distillation
 from itaml.learners.context import Context
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import MemorySettings, Temperature
 from itaml.memory.buffer import Memory
-from itaml.optimizers import minimize
-
-L2_PENALTY = 1e-3
 
 
 class BiCSettings(MemorySettings):
@@ -135,19 +132,3 @@ class BiC(Method):
     def class_scores(self, images: Tensor) -> Tensor:
         """Return corrected scores."""
         return self.corrected(super().class_scores(images))
-
-
-def fit_bias(scores: Tensor, targets: Tensor, new: slice) -> tuple[float, float]:
-    """Return the alpha and beta of the columns `new` with the least cross-entropy (eq. 5), with a small L2 penalty."""
-    scores = scores.double()
-    pair = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
-    start = pair.detach().clone()
-
-    def objective() -> Tensor:
-        mended = scores.clone()
-        mended[:, new] = pair[0] * scores[:, new] + pair[1]
-        return F.cross_entropy(mended, targets) + L2_PENALTY * (pair - start).square().sum()
-
-    minimize([pair], objective, tolerance_grad=1e-10, tolerance_change=1e-14)
-    alpha, beta = pair.detach().tolist()
-    return alpha, beta

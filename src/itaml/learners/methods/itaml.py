@@ -32,6 +32,7 @@ from itaml import params
 from itaml.data.stream import Task
 from itaml.errors import SettingsError
 from itaml.inference.predictor import Predictor
+from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.context import Context
 from itaml.learners.method import Method
@@ -49,6 +50,7 @@ class ITAML(Method):
 
     Settings: ClassVar[type[ITAMLSettings]] = ITAMLSettings
     settings: ITAMLSettings
+    traits: ClassVar[Traits] = Traits(can_remove_classes=True)  # what is saved begins anew in every task
     saved: ClassVar[tuple[str, ...]] = ("inner",)
 
     def __init__(self, context: Context, recipe: Recipe, predictor: Predictor) -> None:
@@ -63,11 +65,6 @@ class ITAML(Method):
             self.model, s, make_optimizer=partial(self._optimizer, lr=s.lr), autocast=context.autocast
         )
 
-    @property
-    def can_remove_classes(self) -> bool:
-        """Whether classes can be removed: the optimizer state of the inner loops begins anew in every task."""
-        return True
-
     def begin_task(self, task: Task) -> None:
         """Forget the optimizer state of the inner loops."""
         self.inner.reset()
@@ -76,8 +73,6 @@ class ITAML(Method):
         """Return eta for the task under way."""
         number = len(self.task_map) - (self.settings.update == "released")  # the released code counts tasks from 0
         horizon = self.settings.horizon
-        if number == 0:
-            return 1.0
         return eta(number, beta=self.settings.beta, horizon=horizon if isinstance(horizon, int) else None)
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
@@ -102,9 +97,7 @@ class ITAML(Method):
             if s.class_balancing == "tasks":
                 head, decay = self.model.head, s.weight_decay
                 share = batch.present_tasks() / len(self.task_map)
-                apply_weight_decay(
-                    optimizer, head, batch.targets, weight_decay=decay, negatives=s.negatives, present_share=share
-                )
+                apply_weight_decay(optimizer, head, batch.targets, decay=decay, negatives=s.negatives, share=share)
             return loss
 
         return self.gradient_step(optimizer, compute_gradients)

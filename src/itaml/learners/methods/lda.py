@@ -32,8 +32,7 @@ from itaml.learners.components.gaussian_classes import (
 )
 from itaml.learners.components.head_fit import HeadFit
 from itaml.learners.components.statistics import FeatureStatistics
-from itaml.learners.pretrained import on_features
-from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.learners.statistics_factory import statistics_learner
 from itaml.learners.statistics_solver import StatisticsSettings
 
 
@@ -58,14 +57,7 @@ class LDA:
         cls, settings: LDASettings, *, shape: Shape, seeds: Seeds, compute: Compute | None = None
     ) -> Learner:
         """Return a learner for images of `shape` (see `LearnerFactory`)."""
-        return on_features(
-            settings.backbone,
-            lambda inner: StatisticsLearner(cls(settings), settings, shape=inner, seeds=seeds),
-            shape=shape,
-            compute=compute,
-            flip=settings.feature_flip,
-            transform=settings.feature_transform,
-        )
+        return statistics_learner(lambda features: cls(settings), settings, shape=shape, seeds=seeds, compute=compute)
 
     def project(self, features: Tensor) -> Tensor:
         """Return the features as they are."""

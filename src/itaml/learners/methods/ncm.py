@@ -23,8 +23,7 @@ from itaml.learners.components.gaussian_classes import TEMPERATURE_PER_FEATURE
 from itaml.learners.components.head_fit import HeadFit, ScoreHead, fit_scores
 from itaml.learners.components.linear_heads import nearest_mean
 from itaml.learners.components.statistics import FeatureStatistics
-from itaml.learners.pretrained import on_features
-from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.learners.statistics_factory import statistics_learner
 from itaml.learners.statistics_solver import StatisticsSettings
 
 
@@ -40,14 +39,7 @@ class NCM:
         cls, settings: StatisticsSettings, *, shape: Shape, seeds: Seeds, compute: Compute | None = None
     ) -> Learner:
         """Return a learner for images of `shape` (see `LearnerFactory`)."""
-        return on_features(
-            settings.backbone,
-            lambda inner: StatisticsLearner(cls(), settings, shape=inner, seeds=seeds),
-            shape=shape,
-            compute=compute,
-            flip=settings.feature_flip,
-            transform=settings.feature_transform,
-        )
+        return statistics_learner(lambda features: cls(), settings, shape=shape, seeds=seeds, compute=compute)
 
     def project(self, features: Tensor) -> Tensor:
         """Return the features as they are."""

@@ -26,9 +26,8 @@ from itaml.learners.api import Learner, Traits
 from itaml.learners.components.head_fit import HeadFit, ScoreHead, fit_scores
 from itaml.learners.components.linear_heads import LinearHead, project, random_projection, ridge
 from itaml.learners.components.statistics import FeatureStatistics
-from itaml.learners.pretrained import on_features
 from itaml.learners.settings import Count, Positive
-from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.learners.statistics_factory import statistics_learner
 from itaml.learners.statistics_solver import StatisticsSettings
 
 DEFAULT_TEMPERATURE = 0.1  # the targets of two classes are 1 apart
@@ -57,18 +56,8 @@ class RanPAC:
         cls, settings: RanPACSettings, *, shape: Shape, seeds: Seeds, compute: Compute | None = None
     ) -> Learner:
         """Return a learner for images of `shape` (see `LearnerFactory`)."""
-
-        def make(inner: Shape) -> Learner:
-            solver = cls(settings, inner[0] * inner[1] * inner[2], seeds.init)
-            return StatisticsLearner(solver, settings, shape=inner, seeds=seeds)
-
-        return on_features(
-            settings.backbone,
-            make,
-            shape=shape,
-            compute=compute,
-            flip=settings.feature_flip,
-            transform=settings.feature_transform,
+        return statistics_learner(
+            lambda features: cls(settings, features, seeds.init), settings, shape=shape, seeds=seeds, compute=compute
         )
 
     def project(self, features: Tensor) -> Tensor:

@@ -48,9 +48,9 @@ def apply_weight_decay(
     head: GrowingHead,
     targets: Tensor,
     *,
-    weight_decay: float,
+    decay: float,
     negatives: Negatives,
-    present_share: float,
+    share: float,
 ) -> None:
     """Give one step the weight decay that the inner loops of the batch's tasks have together.
 
@@ -58,13 +58,13 @@ def apply_weight_decay(
         optimizer: with a group for the backbone and one for the head.
         head: of the classifier, with its gradients.
         targets: columns of the samples in the batch (n,).
-        weight_decay: of the inner loops.
+        decay: weight decay of the inner loops.
         negatives: with `own`, each loop decays its own rows of the head only.
-        present_share: share of the tasks that have samples in the batch. The loop of a task with samples decays its
+        share: of the tasks that have samples in the batch. The loop of a task with samples decays its
             weights, the loop of an absent one leaves them at the base, and the outer step takes the mean.
     """
     backbone, rest = optimizer.param_groups
-    backbone["weight_decay"] = present_share * weight_decay
-    rest["weight_decay"] = 0.0 if negatives == "own" else present_share * weight_decay
+    backbone["weight_decay"] = share * decay
+    rest["weight_decay"] = 0.0 if negatives == "own" else share * decay
     if negatives == "own":
-        decay_own_rows(head, targets, weight_decay=weight_decay)
+        decay_own_rows(head, targets, weight_decay=decay)

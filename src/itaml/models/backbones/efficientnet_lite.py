@@ -23,6 +23,27 @@ FEATURES = 1280
 STEM = 32
 BATCH_NORM_EPS = 1e-3
 
+BACKBONES = {
+    "efficientnet-lite0": {
+        "factory": "itaml.models.pretrained:efficientnet_lite0",
+        "summary": "EfficientNet-Lite0 with ImageNet weights, 224 x 224 pixels; frozen unless tuned",
+        "pretrained": True,
+        "image_size": 224,
+    },
+    "efficientnet-lite1": {
+        "factory": "itaml.models.pretrained:efficientnet_lite1",
+        "summary": "EfficientNet-Lite1 with ImageNet weights, 240 x 240 pixels; frozen unless tuned",
+        "pretrained": True,
+        "image_size": 240,
+    },
+    "efficientnet-lite2": {
+        "factory": "itaml.models.pretrained:efficientnet_lite2",
+        "summary": "EfficientNet-Lite2 with ImageNet weights, 260 x 260 pixels; frozen unless tuned",
+        "pretrained": True,
+        "image_size": 260,
+    },
+}
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -88,7 +109,7 @@ class ConvUnit(nn.Sequential):
         super().__init__(*layers)
 
 
-class Block(nn.Module):
+class InvertedResidual(nn.Module):
     """An inverted residual: expand, convolve each channel, project; added to its input where the shapes agree."""
 
     def __init__(self, inputs: int, stage: Stage, outputs: int, stride: int) -> None:
@@ -118,7 +139,7 @@ class EfficientNetLite(nn.Module):
             scaled = index not in (0, len(STAGES) - 1)  # Lite leaves the depth of the first and last stage alone
             repeats = math.ceil(stage.repeats * depth) if scaled else stage.repeats
             for repeat in range(repeats):
-                blocks.append(Block(inputs, stage, outputs, stage.stride if repeat == 0 else 1))
+                blocks.append(InvertedResidual(inputs, stage, outputs, stage.stride if repeat == 0 else 1))
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.head = ConvUnit(inputs, FEATURES, 1)

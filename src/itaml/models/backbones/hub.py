@@ -17,9 +17,8 @@ from __future__ import annotations
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.models.backbones.spec import Backbone
 from itaml.models.backbones.wheels import WHEELS, open_wheel_backbone
+from itaml.models.traits import SOURCES
 from itaml.registry import unknown
-
-SOURCES = ("timm", "torchvision", "hf", "file")
 
 
 def open_backbone(name: str, *, fold: bool = True) -> Backbone:

@@ -9,6 +9,19 @@ from torch import nn
 
 from itaml.data.images import Shape
 
+BACKBONES = {
+    "mlp": {
+        "factory": "mlp_400",
+        "summary": "two hidden layers of 400, the paper's network for MNIST",
+        "convolutional": False,
+    },
+    "pixels": {
+        "factory": "pixels",
+        "summary": "no network: the pixels themselves are the features",
+        "convolutional": False,
+    },
+}
+
 
 def mlp(shape: Shape, *, hidden: tuple[int, ...]) -> nn.Module:
     """Return an MLP that flattens its input and ends in the last hidden layer's activations."""

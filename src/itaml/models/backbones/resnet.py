@@ -15,8 +15,26 @@ from torch import Tensor, nn
 
 from itaml.data.images import Shape
 
+BACKBONES = {
+    "resnet18": {
+        "factory": "resnet18",
+        "summary": "ResNet-18, 11.2M parameters, the paper's network for ImageNet",
+        "smallest_side": 16,
+    },
+    "resnet18-third": {
+        "factory": "resnet18_third",
+        "summary": "ResNet-18 with a third of the filters, 1.25M parameters, the paper's for CIFAR-100 and SVHN",
+        "smallest_side": 16,
+    },
+    "resnet18-small": {
+        "factory": "resnet18_small",
+        "summary": "ResNet-18 with a fifth of the filters, 0.49M parameters",
+        "smallest_side": 16,
+    },
+}
 
-class Block(nn.Module):
+
+class BasicBlock(nn.Module):
     """Two 3x3 convolutions with a shortcut."""
 
     def __init__(self, before: int, after: int, *, stride: int) -> None:
@@ -42,7 +60,7 @@ def resnet(shape: Shape, *, widths: tuple[int, int, int, int]) -> nn.Module:
     layers = _stem(channels, widths[0], min(height, width))
     before = widths[0]
     for stage, after in enumerate(widths):
-        layers += [Block(before, after, stride=1 if stage == 0 else 2), Block(after, after, stride=1)]
+        layers += [BasicBlock(before, after, stride=1 if stage == 0 else 2), BasicBlock(after, after, stride=1)]
         before = after
     network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
     for module in network.modules():

@@ -19,8 +19,9 @@ from typing import IO
 
 from itaml.errors import CheckpointError, RunExistsError
 from itaml.experiment.run_config import RunConfig
-from itaml.experiment.runner import inspect_folder
+from itaml.experiment.run_folder import inspect_folder
 from itaml.hardware.machine import cores
+from itaml.models import backbone_traits
 
 WAITING, RUNNING, KEPT, DONE, FAILED, STOPPED = "waiting", "running", "kept", "done", "failed", "stopped"
 INTERRUPTED = 130  # exit code of a job that was asked to stop
@@ -122,8 +123,7 @@ class Pool:
                 self._ended(job)
 
     def _start(self, job: Job) -> None:
-        alone = job.config.settings.get("backbone") == "mlp"  # its steps are too short to share
-        threads = self.threads or (1 if alone else self.share)
+        threads = self.threads or self._default_threads(job.config.settings.get("backbone"))
         job.output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed at its end)
         job.process = subprocess.Popen(
             self.command,
@@ -143,6 +143,10 @@ class Pool:
         except BrokenPipeError:
             pass  # it died at once; its exit code and its last words say why
         job.state = RUNNING
+
+    def _default_threads(self, backbone: str | None) -> int:
+        """Return a run's share of the cores; steps of a network without convolutions are too short to share."""
+        return self.share if backbone is None or backbone_traits(backbone).convolutional else 1
 
     def _ended(self, job: Job) -> None:
         assert job.process is not None

@@ -22,7 +22,7 @@ RIDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class TaskCalibration:
     """A gain and an offset for each task."""
 
     gain: Tensor  # (tasks,)
@@ -33,7 +33,7 @@ class Calibration:
         return F.log_softmax(scores.double() * self.gain + self.offset, dim=1)
 
 
-def fit_calibration(scores: Tensor, tasks: Tensor) -> Calibration:
+def fit_task_calibration(scores: Tensor, tasks: Tensor) -> TaskCalibration:
     """Fit on the exemplars' scores (n, tasks) and their tasks (n,)."""
     count = scores.shape[1]
     scores = scores.double()
@@ -48,4 +48,4 @@ def fit_calibration(scores: Tensor, tasks: Tensor) -> Calibration:
         return (losses * weights).sum() + RIDGE * l2_penalty
 
     minimize([gain, offset], objective, tolerance_grad=1e-9)
-    return Calibration(gain.detach(), offset.detach())
+    return TaskCalibration(gain.detach(), offset.detach())

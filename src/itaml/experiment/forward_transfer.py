@@ -11,7 +11,7 @@ from itaml.metrics.metric_registry import measured
 Measures = dict[str, float | None]
 
 
-class Transfer:
+class ForwardTransfer:
     """Measures each task but the first right before it is learned, and all of them before anything is.
 
     The difference is what learning the other tasks has done for a task: the terms of forward transfer (Lopez-Paz and

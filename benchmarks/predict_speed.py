@@ -74,7 +74,7 @@ def main(images: int, rounds: int) -> dict[str, Any]:
         times = [(seconds(bare), seconds(lambda: classifier.predict(files))) for _ in range(rounds + 1)][1:]
     ratios = {
         name: [round(forward[kind] / whole[kind], 3) for forward, whole in times]
-        for kind, name in enumerate(("clock", "processor"))
+        for kind, name in enumerate(("clock", "CPU"))
     }
     return {
         "images": images,

@@ -145,7 +145,7 @@ def in_its_second_task(method: str) -> GradientLearner:
 
 @pytest.mark.parametrize("method", EXTRA_OF_0_1)
 def test_a_checkpoint_of_every_method_of_version_0_1_has_what_is_read_now(method: str) -> None:
-    old = {"extra": {key: {} for key in EXTRA_OF_0_1[method]}}
+    old: dict[str, Any] = {"extra": {key: {} for key in EXTRA_OF_0_1[method]}}
     migrated = migrate_learner_state(migrate_state(old))["extra"]
     extra = in_its_second_task(method).state_dict()["extra"]
     assert {name for name, value in extra.items() if value is not None} == set(migrated)

@@ -1,7 +1,8 @@
 """Settings: frozen, checked by name and type, read from TOML presets and `key=value` overrides.
 
-A preset is a file `presets/<method>/<preset>.toml`. Its top-level keys hold for every benchmark; a table named after a
-benchmark, or after its family (the part before the last dash: `[cifar100]` for `cifar100-10`), overrides them.
+A preset is a file `presets/<method>/<preset>.toml` of the package that has the method. Its top-level keys hold for
+every benchmark; a table named after a benchmark, or after its family (the part before the last dash: `[cifar100]` for
+`cifar100-10`), overrides them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Literal, Self, TypeVar
@@ -74,10 +76,11 @@ def build(kind: type[AnySettings], values: Mapping[str, Any], *, what: str = "se
         return kind(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or kind.__name__
-        given = "" if not first["loc"] else f", not {_shown(first['input'])}"
         message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-        raise SettingsError(f"{what} {name}: {message}{given}") from error
+        if not first["loc"]:  # a rule about several settings
+            raise SettingsError(message) from error
+        name = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"{what} {name}: {message} (got {_shown(first['input'])})") from error
 
 
 def _shown(value: Any) -> str:
@@ -152,4 +155,7 @@ def _read(method: str, preset: str) -> dict[str, Any]:
 
 
 def _folder(method: str) -> Traversable:
-    return files("itaml").joinpath("presets", method)
+    """Return the folder of a method's presets: in this package, or in that of the method's entry point."""
+    ours = files("itaml").joinpath("presets", method)
+    points = [] if ours.is_dir() else [*entry_points(group="itaml.learners", name=method)]
+    return files(points[0].module.partition(".")[0]).joinpath("presets", method) if points else ours

@@ -13,7 +13,7 @@ from attacks.run_support import begin, finished, register
 from itaml.cli.watch import view
 from itaml.errors import ItamlError
 from itaml.experiment.event_reader import follow_run
-from itaml.experiment.runner import CHECKPOINT, CONFIG, EVENTS, RESULT
+from itaml.experiment.run_folder import CHECKPOINT, CONFIG, EVENTS, RESULT
 from support import same_bits
 
 

@@ -140,7 +140,7 @@ def test_wrong_words_end_with_one_line_before_anything_starts(
     assert not list(tmp_path.iterdir())
 
 
-def test_help_and_the_document_name_every_knob(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_the_document_name_every_sweep_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     assert _main("--help") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"Sweep parameter: {', '.join(SWEEP_PARAMETERS)}." in said

@@ -26,7 +26,7 @@ def test_crop_shifts_each_image_as_a_loop_would() -> None:
     assert len(set(zip(tops, lefts, strict=True))) > 10
 
 
-def test_flip_mirrors_about_half() -> None:
+def test_flip_changes_about_half() -> None:
     found = flip(IMAGES, seeding.generator(0))
     flipped = [torch.equal(result, image.flip(2)) for image, result in zip(IMAGES, found, strict=True)]
     kept = [torch.equal(result, image) for image, result in zip(IMAGES, found, strict=True)]

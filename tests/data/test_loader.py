@@ -110,7 +110,10 @@ def test_sets_in_memory_start_no_thread() -> None:
     assert isinstance(images.pixels, ArrayPixels)
 
 
-@pytest.mark.parametrize(("batch_size", "prefetch"), [(0, 2), (4, -1)])
-def test_impossible_settings_are_refused_at_once(batch_size: int, prefetch: int) -> None:
-    with pytest.raises(SettingsError, match="at least one image"):
+@pytest.mark.parametrize(
+    ("batch_size", "prefetch", "message"),
+    [(0, 2, r"batch_size must be >= 1 \(got 0\)"), (4, -1, r"prefetch must be >= 0 \(got -1\)")],
+)
+def test_impossible_settings_are_refused_at_once(batch_size: int, prefetch: int, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         iterate(lazy(Slow(3)), torch.arange(3), batch_size=batch_size, prefetch=prefetch)

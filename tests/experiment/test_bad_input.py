@@ -24,7 +24,8 @@ from itaml.errors import (
 )
 from itaml.events import Event
 from itaml.experiment.run_config import RunConfig, resolve
-from itaml.experiment.runner import CHECKPOINT, CONFIG, RESULT, run_experiment
+from itaml.experiment.run_folder import CHECKPOINT, CONFIG, RESULT
+from itaml.experiment.runner import run_experiment
 from itaml.safe_files import read_json
 from itaml.storage import save_state
 from support import SHAPE, fresh_itaml, same_bits, synthetic_stream

@@ -15,7 +15,8 @@ from itaml.events import BatchDone, EpochDone, Event
 from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.event_log import RunStarted
 from itaml.experiment.run_config import RunConfig
-from itaml.experiment.runner import CHECKPOINT, EVENTS, RESULT, run_experiment
+from itaml.experiment.run_folder import CHECKPOINT, EVENTS, RESULT
+from itaml.experiment.runner import run_experiment
 from support import same_bits
 
 pytestmark = pytest.mark.usefixtures("small_benchmarks")

@@ -15,7 +15,8 @@ from itaml import safe_files
 from itaml.errors import CheckpointError, DataError, RunExistsError, UnsafeFileError
 from itaml.experiment.event_reader import follow_run
 from itaml.experiment.result import Result
-from itaml.experiment.runner import CHECKPOINT, CONFIG, RESULT, run_experiment
+from itaml.experiment.run_folder import CHECKPOINT, CONFIG, RESULT
+from itaml.experiment.runner import run_experiment
 from itaml.safe_files import json_digest, leftover, parse_json, read_json, sweep, write_json
 
 pytestmark = pytest.mark.usefixtures("small_benchmarks")

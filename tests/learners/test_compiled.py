@@ -15,7 +15,8 @@ from experiment_support import numbers, short
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
 from itaml.errors import SettingsError
-from itaml.experiment.runner import CONFIG, run_experiment
+from itaml.experiment.run_folder import CONFIG
+from itaml.experiment.runner import run_experiment
 from itaml.learners.compiled import MAX_SHAPES, allow_shapes
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML

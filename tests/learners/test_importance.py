@@ -159,7 +159,7 @@ def test_si_ignores_weights_that_moved_against_the_loss() -> None:
     assert omega["w"].tolist() == [1.0, 0.0]
 
 
-def test_rwalk_fisher_is_the_moving_average_of_squared_slopes(tiny_stream: TaskStream) -> None:
+def test_rwalk_fisher_is_the_moving_average_of_squared_gradients(tiny_stream: TaskStream) -> None:
     learner = learner_of(_QuadraticRWalk, RWalkSettings(average=0.25, interval=100))
     start, end = quadratic_walk(learner, tiny_stream[0], steps=2)
     name = "backbone.1.weight"

@@ -138,7 +138,7 @@ def test_networks_have_the_papers_sizes(network: object, shape: Shape, millions:
     assert (parameters(backbone) + classes * (features + 1)) / 1e6 == pytest.approx(millions, rel=0.02)
 
 
-def test_a_perceptron_of_any_depth() -> None:
+def test_an_mlp_of_any_depth() -> None:
     assert parameters(mlp((1, 2, 2), hidden=(3, 5, 2))) == (4 * 3 + 3) + (3 * 5 + 5) + (5 * 2 + 2)
     assert mlp((1, 2, 2), hidden=())(torch.zeros(2, 1, 2, 2)).shape == (2, 4)
 

@@ -25,7 +25,7 @@ def continuum_ids(tasks: Tensor, p: int, *, generator: torch.Generator) -> Tenso
         SettingsError: p is less than 1.
     """
     if p < 1:
-        raise SettingsError(f"a continuum holds at least one sample, not {p}")
+        raise SettingsError(f"p must be >= 1 (got {p})")
     ids = torch.empty(len(tasks), dtype=torch.int64)
     start = 0
     for task in tasks.unique().tolist():

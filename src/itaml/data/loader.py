@@ -28,10 +28,12 @@ def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int =
 
     Raises:
         SettingsError: `batch_size` is below 1 or `prefetch` below 0.
-        DataError: from the iterator, when an image is unreadable and the set was told to fail.
+        DataError: from the iterator, when an image is unreadable and the set is strict about it.
     """
-    if batch_size < 1 or prefetch < 0:
-        raise SettingsError(f"batches need at least one image, not {batch_size}, and a read-ahead of 0 or more batches")
+    if batch_size < 1:
+        raise SettingsError(f"batch_size must be >= 1 (got {batch_size})")
+    if prefetch < 0:
+        raise SettingsError(f"prefetch must be >= 0 (got {prefetch})")
     slices = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     if prefetch == 0 or in_memory(images):
         return _plain(images, slices)

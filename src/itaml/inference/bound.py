@@ -72,7 +72,7 @@ def task_accuracy(n: int, *, accuracy: float, sizes: Sequence[int], rounding: Ro
         SettingsError: n is less than 1, the rounding is unknown, or see `own_task_probability`.
     """
     if n < 1:
-        raise SettingsError(f"a continuum holds at least one sample, not {n}")
+        raise SettingsError(f"n must be >= 1 (got {n})")
     own = own_task_probability(accuracy, sizes)
     return float(_found(np.array([n]), own, len(sizes), rounding)[0])
 
@@ -85,7 +85,7 @@ def continuum_size(*, accuracy: float, sizes: Sequence[int], gamma: float, round
         BoundError: no n reaches gamma.
     """
     if not 0 < gamma < 1:
-        raise SettingsError(f"the wanted task accuracy lies between 0 and 1, both excluded, not {gamma}")
+        raise SettingsError(f"gamma must be > 0 and < 1 (got {gamma})")
     own = own_task_probability(accuracy, sizes)
     first, last = 1, 1_000
     while first <= MOST:
@@ -100,7 +100,7 @@ def continuum_size(*, accuracy: float, sizes: Sequence[int], gamma: float, round
 
 def _check_accuracy(accuracy: float) -> None:
     if not 0 <= accuracy <= 1:
-        raise SettingsError(f"an accuracy lies between 0 and 1, not {accuracy}")
+        raise SettingsError(f"accuracy must be between 0 and 1 (got {accuracy})")
 
 
 def _found(n: NDArray[np.int64], own: float, tasks: int, rounding: Rounding) -> NDArray[np.float64]:

@@ -40,7 +40,7 @@ def temper_evidence(evidence: Tensor, *, error: float) -> Tensor:
         SettingsError: the error rate is not between 0 and 1.
     """
     if not 0 <= error <= 1:
-        raise SettingsError(f"an error rate lies between 0 and 1, not {error}")
+        raise SettingsError(f"error must be between 0 and 1 (got {error})")
     probabilities = evidence.double().softmax(1)
     return ((1 - error) * probabilities + error / evidence.shape[1]).clamp_min(1e-300).log()
 
@@ -53,8 +53,10 @@ def switch_cost(mean_run: float, tasks: int) -> float:
     Raises:
         SettingsError: a run of less than one sample, or no tasks.
     """
-    if not mean_run >= 1 or tasks < 1:
-        raise SettingsError(f"runs hold one sample or more and there is at least one task, not {mean_run} and {tasks}")
+    if not mean_run >= 1:
+        raise SettingsError(f"mean_run must be >= 1 (got {mean_run})")
+    if tasks < 1:
+        raise SettingsError(f"tasks must be >= 1 (got {tasks})")
     odds = (min(mean_run, LONGEST_RUN) - 1) * (tasks - 1)
     return math.log(odds) if odds > 1 else 0.0
 
@@ -79,20 +81,22 @@ def segment(evidence: Tensor, switch_cost: float) -> Tensor:
 
 
 class OnlineSegmenter:
-    """The same, sample by sample: the task of a sample is told when `lag` more have been seen.
+    """The same, sample by sample: the task of a sample is known when `lag` more have been seen.
 
-    A fixed lag of n or more samples gives the offline answer; a shorter one bounds the delay and the memory, and
+    A fixed lag of n or more samples gives the offline result; a shorter one bounds the delay and the memory, and
     decides on the path that is best at that moment.
     """
 
     def __init__(self, tasks: int, *, switch_cost: float, lag: int) -> None:
         if tasks < 1:
             raise DataError("evidence is a table (samples, tasks) with at least one task")
-        if not switch_cost >= 0 or lag < 0:
-            raise SettingsError(f"a change cannot cost {switch_cost}, nor can the delay be {lag} samples")
+        if not switch_cost >= 0:
+            raise SettingsError(f"switch_cost must be >= 0 (got {switch_cost})")
+        if lag < 0:
+            raise SettingsError(f"lag must be >= 0 (got {lag})")
         self.cost, self.lag = switch_cost, lag
         self._best = torch.zeros(tasks, dtype=torch.float64)  # value of the best path that ends in each task
-        self._origin: list[Tensor] = []  # for the samples not told yet: the task before, on that path (T,)
+        self._origin: list[Tensor] = []  # for the samples without a task yet: the task before, on that path (T,)
 
     def push(self, evidence: Tensor) -> int | None:
         """Take the next sample's evidence (T,); return the task of the sample `lag` before it, if there is one.

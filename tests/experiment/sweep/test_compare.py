@@ -115,9 +115,7 @@ def test_a_failing_run_takes_no_other_with_it(tmp_path: Path) -> None:
     assert limit == 2
 
 
-def test_processors_are_shared_among_the_runs_but_a_perceptron_has_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cores_are_shared_among_the_runs_but_an_mlp_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("itaml.experiment.sweep.executors.pool.cores", lambda: 8)
     jobs = _plan(tmp_path / "mlp", "replay")
     jobs += _plan(tmp_path / "resnet", "replay", overrides={"backbone": "resnet18-small"})

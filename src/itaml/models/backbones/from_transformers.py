@@ -1,7 +1,7 @@
 """Backbones of transformers: a model folder, or a repository of the Hugging Face hub.
 
-The preprocessing is read from `preprocessor_config.json`, not through an image CPU, which may need torchvision.
-Weights are read from safetensors only, and code in a repository is never run.
+The preprocessing is read from `preprocessor_config.json`, not by classes of transformers that may need
+torchvision. Weights are read from safetensors only, and code in a repository is never run.
 """
 
 from __future__ import annotations

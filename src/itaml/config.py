@@ -65,7 +65,7 @@ def build(kind: type[AnySettings], values: Mapping[str, Any], *, what: str = "se
 
     Raises:
         UnknownNameError: a key is not a setting; the message offers the nearest name.
-        SettingsError: a value is of the wrong type or impossible; one line says which and why.
+        SettingsError: a value is of the wrong type or impossible; the message is one line.
     """
     for key in values:
         if key not in kind.model_fields:
@@ -93,10 +93,10 @@ def _shown(value: Any) -> str:
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
-    """Turn `key=value` words into values: numbers, true and false, lists; anything else is text.
+    """Turn `key=value` arguments into values: numbers, true and false, lists; anything else is text.
 
     Raises:
-        SettingsError: a word has no `=`.
+        SettingsError: an argument has no `=`.
     """
     values: dict[str, Any] = {}
     for pair in pairs:

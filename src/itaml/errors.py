@@ -2,7 +2,7 @@
 
 
 class ItamlError(Exception):
-    """Anything that `itaml` refuses to do, said in words for the person who asked.
+    """Anything that `itaml` refuses to do, with a message for the user.
 
     `exit_code` is what the command line exits with: 2 for a request that cannot be meant, 1 for one that failed.
     """
@@ -25,11 +25,11 @@ class SettingsError(UsageError):
 
 
 class BoundError(UsageError):
-    """No continuum, however long, reaches the wanted task accuracy."""
+    """No continuum, however long, reaches the required task accuracy."""
 
 
 class RunExistsError(UsageError):
-    """A run folder is already there and nobody said what to do with it."""
+    """A run folder is already there, and neither resume nor force was given."""
 
 
 class DataError(ItamlError):

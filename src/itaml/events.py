@@ -21,7 +21,7 @@ class Event:
 
 @dataclass(frozen=True)
 class TaskStarted(Event):
-    """A learner begins a task, or goes on with it at `epoch`."""
+    """A learner begins a task, or continues it at `epoch`."""
 
     task: int
     classes: tuple[str, ...]

@@ -1,6 +1,6 @@
 """The losses of the inner loop: each sample's own, then the mean within each task, then the mean over tasks.
 
-`negatives` says which columns of the head take part in a sample's loss:
+`negatives` selects which columns of the head take part in a sample's loss:
 
 * `own`: the columns of the sample's own task, as in the paper. Heads of other tasks get no gradient.
 * `seen`: the columns of all tasks seen, so that responses of different tasks can be compared.

@@ -41,8 +41,8 @@ def make_optimizer(
         raise UnknownNameError(unknown("optimizer", name, known))
     kind = known[name.lower()]
     accepted = inspect.signature(kind).parameters
-    wanted = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
-    options: dict[str, Any] = {key: value for key, value in wanted.items() if key in accepted}
+    values = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+    options: dict[str, Any] = {key: value for key, value in values.items() if key in accepted}
     if name.lower() in FUSED:
         options["fused"] = True
     try:

@@ -90,7 +90,7 @@ LONGEST = 100  # letters of an unknown name in an error message
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Word the error for a name that is not among `known`, with the nearest one when there is one."""
+    """Return the error message for a name that is not among `known`, with the nearest one when there is one."""
     names = sorted(known)
     name = name if len(name) <= LONGEST else f"{name[:LONGEST]}..."
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -121,7 +121,7 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def leftover(name: str) -> bool:
-    """Say whether a file has a name that only a temporary file of ours has."""
+    """Return whether a file has a name that only a temporary file of ours has."""
     return name.startswith(".") and name.endswith(PARTIAL)
 
 
@@ -136,7 +136,7 @@ def sweep(folder: Path) -> None:
 
 
 def _try_lock(handle: int) -> bool:
-    """Lock a file for as long as it is open; return whether nobody else had it locked."""
+    """Lock a file for as long as it is open; return whether no other process had it locked."""
     if sys.platform != "win32":
         import fcntl  # noqa: PLC0415 (on Unix alone)
 

@@ -47,7 +47,7 @@ _HEADER = 8  # bytes of a safetensors file that hold the length of its header
 
 
 def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
-    """Write a state; `kind` says what it is, and reading it as anything else is refused."""
+    """Write a state; a file of one `kind` is not read as another."""
     write_atomically(path, dump_state(state, kind=kind))
 
 

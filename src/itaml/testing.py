@@ -4,7 +4,7 @@
 
     check_learner(lambda: MyLearner(build_classifier("mlp", shape=SHAPE, seed=0), ...))
 
-A learner that breaks a rule fails with a `ConformanceError` that says which.
+A learner that breaks a rule fails with a `ConformanceError` that names the rule.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def tiny_tasks() -> tuple[list[Task], list[ImageSet], WatchedPixels]:
 
 
 def same_bits(left: Any, right: Any) -> bool:
-    """Say whether two states are equal to the bit; lists and tuples count as the same."""
+    """Return whether two states are equal to the bit; lists and tuples count as the same."""
     if isinstance(left, Tensor):
         return isinstance(right, Tensor) and left.dtype == right.dtype and torch.equal(left, right)
     if isinstance(left, Mapping):
@@ -157,8 +157,8 @@ def _check_prediction(prediction: Prediction, count: int, seen: set[ClassId]) ->
     _require(not strangers, f"classes {sorted(strangers)} were predicted, and only {sorted(seen)} were learned")
     columns = sorted(prediction.columns)
     _require(columns == sorted(seen), f"scores have columns for classes {columns}, and {sorted(seen)} were learned")
-    got, wanted = tuple(prediction.probabilities.shape), (count, len(columns))
-    _require(got == wanted, f"scores are of shape {got}, not {wanted}")
+    got, expected = tuple(prediction.probabilities.shape), (count, len(columns))
+    _require(got == expected, f"scores are of shape {got}, not {expected}")
     sums = prediction.probabilities.double().sum(1)
     sound = bool((prediction.probabilities >= 0).all()) and bool(((sums - 1).abs() < 1e-4).all())
     _require(sound, "the scores of a sample are not probabilities that add up to 1")
@@ -193,7 +193,7 @@ def _check_scoring(learner: Learner) -> None:
         _require(scores.shape == (len(images), len(learner.task_map.classes)), "class_scores must be (n, columns)")
         task = int(learner.task_scores(scores).mean(0).argmax())
         found = None if prediction.tasks is None else sorted(set(prediction.tasks.tolist()))
-        _require(found == [task], f"predict finds task {found}, and task_scores say {task}")
+        _require(found == [task], f"predict finds task {found}, and task_scores find {task}")
         inside = learner.adapted_scores(images, scores, task)
         named = learner.task_map.class_tensor[learner.task_map.columns(task)][inside.argmax(1)]
         _require(same_bits(named, prediction.classes), "predict and adapted_scores name different classes")

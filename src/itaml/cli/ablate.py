@@ -77,7 +77,7 @@ def command(
     _check_folder(out)
     compute = build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option")
     check_compute(compute)
-    wanted = plan(
+    ablation_plan = plan(
         benchmark,
         over=over,
         values=None if values is None else parse_list(values),
@@ -89,16 +89,16 @@ def command(
         force=force,
         compute=compute,
     )
-    wanted = check(wanted, data_root=data_root)
+    ablation_plan = check(ablation_plan, data_root=data_root)
     if not quiet:
-        print("".join(f"left out: {reason}\n" for reason in wanted.left_out), end="", file=sys.stderr)
-    run_batch(wanted.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
-    folder = out or wanted.jobs[0].folder.parent / f"ablate-{over}-{method}-{preset}"
-    set_threads(threads, backbone=wanted.plain.settings.get("backbone"))
-    ablation = _measure(wanted, folder, data_root=data_root, force=force, quiet=quiet)
+        print("".join(f"left out: {reason}\n" for reason in ablation_plan.left_out), end="", file=sys.stderr)
+    run_batch(ablation_plan.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
+    folder = out or ablation_plan.jobs[0].folder.parent / f"ablate-{over}-{method}-{preset}"
+    set_threads(threads, backbone=ablation_plan.plain.settings.get("backbone"))
+    ablation = _measure(ablation_plan, folder, data_root=data_root, force=force, quiet=quiet)
     if ablation.levels:
         _show(ablation, folder, form, as_json=as_json, quiet=quiet)
-    report_failures(wanted.jobs, ablation.measured.problems)
+    report_failures(ablation_plan.jobs, ablation.measured.problems)
 
 
 def _check_folder(out: Path | None) -> None:

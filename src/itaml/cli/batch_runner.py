@@ -47,7 +47,7 @@ def run_batch(
     quiet: bool,
     threads: int | None = None,
 ) -> None:
-    """Run what is missing and show the progress; on Ctrl-C end the jobs and say how to continue.
+    """Run what is missing and show the progress; on Ctrl-C end the jobs and print how to continue.
 
     Raises:
         SettingsError: this machine cannot compute as the runs are to be computed.

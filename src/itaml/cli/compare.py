@@ -72,7 +72,7 @@ def command(
     check_format(form, as_json=as_json)
     if figure5:
         import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
-    wanted = plan(
+    jobs_to_run = plan(
         benchmark,
         methods=parse_list(methods) if methods else _default_methods(figure5),
         presets=parse_list(presets),
@@ -83,21 +83,21 @@ def command(
         compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
     quiet = quiet or as_json
-    run_batch(wanted, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
-    collection = _print_results(wanted, form, as_json=as_json)
+    run_batch(jobs_to_run, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
+    collection = _print_results(jobs_to_run, form, as_json=as_json)
     if figure5 and collection.results:
-        path = _draw_figure5(collection, wanted[0].folder.parent)
+        path = _draw_figure5(collection, jobs_to_run[0].folder.parent)
         if not quiet:
             print(f"Figure 5 is in {path}", file=sys.stderr)
-    report_failures(wanted, collection.problems)
+    report_failures(jobs_to_run, collection.problems)
 
 
 def _default_methods(figure5: bool) -> Sequence[str]:
     """Return the registered methods of Figure 5; without `--figure5`, iTAML and three reference methods."""
     from itaml.learners import LEARNERS
 
-    wanted = FIGURE5 if figure5 else ("itaml", "replay", "finetune", "joint")
-    return [word for word in wanted if word.partition(":")[0] in LEARNERS.names()]
+    methods = FIGURE5 if figure5 else ("itaml", "replay", "finetune", "joint")
+    return [name for name in methods if name.partition(":")[0] in LEARNERS.names()]
 
 
 def _print_results(jobs: Sequence[Job], form: str, *, as_json: bool) -> Collection:

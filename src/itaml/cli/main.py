@@ -64,8 +64,8 @@ app.command("doctor", short_help="Check this machine and the installation.")(doc
 app.add_typer(data.app, name="data", short_help="List and download data sets.")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         print(f"itaml {__version__}")
         raise typer.Exit
 
@@ -80,7 +80,7 @@ def _root(
 
 
 def quiet_pillow() -> None:
-    """Have Pillow print nothing: what is wrong with an image is said once, by us."""
+    """Silence Pillow: problems with an image are reported once, by us."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
     logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
@@ -119,6 +119,6 @@ def _usage(error: Exception, message: str) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    words = printable(" ".join(message.split()))
-    print(f"error: {words if len(words) <= LONGEST else words[:LONGEST] + '...'}", file=sys.stderr)
+    text = printable(" ".join(message.split()))
+    print(f"error: {text if len(text) <= LONGEST else text[:LONGEST] + '...'}", file=sys.stderr)
     return code

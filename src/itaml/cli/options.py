@@ -44,7 +44,7 @@ ForceAll = Annotated[bool, typer.Option("--force", help="Delete existing runs an
 
 def parse_list(text: str) -> list[str]:
     """Read `a,b,c`."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -54,7 +54,7 @@ def parse_seeds(text: str) -> list[int]:
         UsageError: it is not a list of numbers.
     """
     try:
-        return [int(word) for word in parse_list(text)]
+        return [int(part) for part in parse_list(text)]
     except ValueError:
         raise UsageError(f"seeds are numbers such as 0,1,2, not {text!r}") from None
 

@@ -50,7 +50,7 @@ def missing_dependencies() -> tuple[str, ...]:
 
 
 def is_installed(name: str) -> bool:
-    """Say whether a distribution is installed."""
+    """Return whether a distribution is installed."""
     try:
         version(name)
     except PackageNotFoundError:

@@ -54,8 +54,8 @@ def _computing(used: Computing, cores: int) -> Iterator[Problem]:
     if used.cuda is not None and "cuda" not in used.devices:
         yield Problem(f"torch is built for CUDA {used.cuda}, and finds no GPU", "check the driver with nvidia-smi")
     if used.threads > cores:
-        words = f"torch uses {used.threads} threads, and this process may use {cores} cores"
-        yield Problem(words, f"give --threads {cores}, or set OMP_NUM_THREADS={cores}")
+        text = f"torch uses {used.threads} threads, and this process may use {cores} cores"
+        yield Problem(text, f"give --threads {cores}, or set OMP_NUM_THREADS={cores}")
 
 
 def _folders(found: Diagnosis) -> Iterator[Problem]:
@@ -69,5 +69,5 @@ def _folders(found: Diagnosis) -> Iterator[Problem]:
             yield Problem(f"the {folder.what} {folder.path} cannot be written", advice)
     here = found.folders[0]
     if here.free_bytes < LITTLE_SPACE:
-        words = f"{here.free_bytes / 1e6:.0f} MB are free in {here.path}"
-        yield Problem(words, "delete what is not needed, or use another disk", fatal=here.free_bytes < NO_SPACE)
+        text = f"{here.free_bytes / 1e6:.0f} MB are free in {here.path}"
+        yield Problem(text, "delete what is not needed, or use another disk", fatal=here.free_bytes < NO_SPACE)

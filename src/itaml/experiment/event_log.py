@@ -14,7 +14,7 @@ from itaml.experiment.result import Final, TaskRow
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """A run begins, or goes on after an interruption."""
+    """A run begins, or continues after an interruption."""
 
     benchmark: str
     method: str

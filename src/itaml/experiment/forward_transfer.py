@@ -47,7 +47,7 @@ class ForwardTransfer:
         return {"initial": self._initial, "before": self._before}
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Take over a state; None is that of a checkpoint that has none."""
+        """Restore a state; None is that of a checkpoint that has none."""
         if state is None:
             self._initial, self._before = [{} for _ in self.stream], None
         else:

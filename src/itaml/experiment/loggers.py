@@ -1,7 +1,7 @@
 """Loggers: copies of the event log for other programs (CSV, TensorBoard, MLflow).
 
 Each is a callback that writes the numbers of `scalars` into the run's folder (MLflow: to what `MLFLOW_TRACKING_URI`
-names, if it is set, and else to `mlflow.db`). A resumed run goes on in the same place.
+names, if it is set, and else to `mlflow.db`). A resumed run continues in the same place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a finished run has learned, evaluated once more: with other settings of the inference, or other continua.
 
-The learner is restored from the run's last checkpoint, so that nothing is trained again and every answer is about the
+The learner is restored from the run's last checkpoint, so that nothing is trained again and every number is about the
 same weights. Answers are kept in files beside each other, and given again as long as neither the settings nor the
 checkpoint have changed.
 """
@@ -63,7 +63,7 @@ class Reevaluator:
             run: folder of a finished run.
             config: its configuration with other settings of the inference.
             sizes: continua to measure, beside those of every run.
-            keep: the file that the answer is kept in.
+            keep: the file that the result is kept in.
 
         Raises:
             CheckpointError: there is no checkpoint, or it is damaged or of another network.
@@ -95,7 +95,7 @@ class Reevaluator:
 
 
 def _known(keep: Path, question: dict[str, Any], continuum_sizes: list[int]) -> Measures | None:
-    """Return an answer that was kept, if it is to the same question."""
+    """Return a result that was kept, if it is of the same evaluation."""
     try:
         kept = read_json(keep)
     except CheckpointError:

@@ -61,7 +61,7 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     **rest: Any,
 ) -> RunConfig:
-    """Put together a run: the benchmark's numbers, then the preset's, then the overrides, the last word winning.
+    """Return a run's configuration: the benchmark's numbers, replaced by the preset's, replaced by the overrides.
 
     Args:
         benchmark_name: a registered benchmark.
@@ -114,7 +114,7 @@ def _settings(
 
 
 def default_folder(config: RunConfig, root: Path | str) -> Path:
-    """Return where a run is kept unless the user says otherwise: a folder whose name says what differs from its preset.
+    """Return where a run is kept by default: a folder whose name shows what differs from its preset.
 
     Two runs that differ in any field have different folders; the unchanged preset has the shortest name.
     """

@@ -54,7 +54,7 @@ def load_finished(folder: Path) -> Result:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Say whether a folder holds nothing but temporary files, which a kill while a run began may leave."""
+    """Return whether a folder holds nothing but temporary files, which a kill while a run began may leave."""
     return not folder.exists() or all(leftover(path.name) for path in folder.iterdir())
 
 

@@ -53,12 +53,12 @@ def run_experiment(
         force: delete a run that is in `folder`.
         callbacks: called with every event.
         checkpoint_seconds: save after an epoch when the last checkpoint is older than this; 0 saves after every epoch.
-        stop: asked after every epoch; if it says yes, the run is saved and ended.
+        stop: called after every epoch; if it returns True, the run is saved and ended.
 
     Raises:
         RunExistsError: the folder holds a run and neither `resume` nor `force` was given.
         CheckpointError: what is there cannot be resumed, because it is damaged or of another configuration.
-        InterruptedRunError: `stop` said yes.
+        InterruptedRunError: `stop` returned True.
     """
     folder = Path(folder)
     if inspect_folder(config, folder, resume=resume, force=force):

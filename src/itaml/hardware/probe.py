@@ -36,7 +36,7 @@ Outcome = Literal["fast", "slow", "crashed"]
 
 @dataclass(frozen=True)
 class Probe:
-    """What a probe found: the outcome, how many times as fast as fp32 bfloat16 was, and the outcome in words."""
+    """What a probe found: the outcome, how many times as fast as fp32 bfloat16 was, and the outcome as text."""
 
     outcome: Outcome
     ratio: float | None
@@ -69,8 +69,8 @@ def run_probe(command: Sequence[str] = COMMAND, *, timeout: float = TIMEOUT) -> 
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return Probe("crashed", None, "the trial gave no times"), True
     fast = ratio >= FASTER
-    words = f"bf16 is {ratio:g} times as fast as fp32" + ("" if fast else f", less than {FASTER:g}")
-    return Probe("fast" if fast else "slow", ratio, words), True
+    text = f"bf16 is {ratio:g} times as fast as fp32" + ("" if fast else f", less than {FASTER:g}")
+    return Probe("fast" if fast else "slow", ratio, text), True
 
 
 def run_trial(

@@ -63,7 +63,7 @@ class Predictor:
         memory: the exemplars that adaptation and calibration use.
         settings: see `InferenceSettings`.
         seeds: `seeds.adapt` draws the mini-batches of the adaptation.
-        class_scores: replaces `model_scores` for methods that predict classes in a way of their own.
+        class_scores: replaces `model_scores` for methods that predict classes differently.
     """
 
     def __init__(

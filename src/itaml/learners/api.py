@@ -65,7 +65,7 @@ class Learner(Protocol):
     """Learns tasks one after another and predicts. That is all that a learner must do."""
 
     def learn(self, task: Task) -> None:
-        """Learn a task; a learner restored in the middle of this task goes on where it was."""
+        """Learn a task; a learner restored in the middle of this task continues where it was."""
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         """Predict samples (n, c, h, w).
@@ -77,10 +77,10 @@ class Learner(Protocol):
         """
 
     def state_dict(self) -> State:
-        """Return everything that `load_state_dict` needs to go on to the same bits."""
+        """Return everything that `load_state_dict` needs to continue to the same bits."""
 
     def load_state_dict(self, state: State) -> None:
-        """Take over a state."""
+        """Restore a state."""
 
 
 class LearnerFactory(Protocol):

@@ -55,6 +55,6 @@ def allow_shapes(limits: Any) -> None:
 
 
 def _cpp_compiler() -> bool:
-    """Say whether torch will find a C++ compiler."""
+    """Return whether torch will find a C++ compiler."""
     named = os.environ.get("CXX")
     return any(shutil.which(name) for name in ((named,) if named else ("g++", "clang++", "cl")))

@@ -39,7 +39,7 @@ def devices() -> tuple[str, ...]:
 
 
 def has_convolutions(model: nn.Module) -> bool:
-    """Say whether a network convolves, which is where formats and memory layout matter."""
+    """Return whether a network convolves, which is where formats and memory layout matter."""
     return any(isinstance(module, nn.Conv2d) for module in model.modules())
 
 
@@ -52,7 +52,7 @@ class NumberFormat:
 
 
 def choose_format(compute: Compute, device: torch.device, *, convolutions: bool) -> NumberFormat:
-    """Choose fp32 or bfloat16: as told, or for `auto` what is faster.
+    """Choose fp32 or bfloat16: as set, or for `auto` what is faster.
 
     On a CPU `auto` is fp32 unless a probe on this machine found bfloat16 to be faster (see `itaml.hardware.probe`),
     and networks of linear layers alone gain nothing at the sizes used here.
@@ -84,7 +84,7 @@ def choose_format(compute: Compute, device: torch.device, *, convolutions: bool)
 
 
 def needs_probe(device: torch.device) -> bool:
-    """Say whether only a probe can tell if bfloat16 is faster than fp32 there."""
+    """Return whether only a probe can tell if bfloat16 is faster than fp32 there."""
     return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_bf16_instructions()
 
 
@@ -103,12 +103,12 @@ def check_compute(compute: Compute) -> None:
 
 
 def use_bf16(compute: Compute, model: nn.Module, device: torch.device) -> bool:
-    """Say whether to compute a network in bfloat16 (see `choose_format`)."""
+    """Return whether to compute a network in bfloat16 (see `choose_format`)."""
     return choose_format(compute, device, convolutions=has_convolutions(model)).bf16
 
 
 def has_bf16_instructions() -> bool:
-    """Say whether this CPU multiplies bfloat16 natively.
+    """Return whether this CPU multiplies bfloat16 natively.
 
     torch's own check of x86 CPUs asks for AVX-512 alone, with which many have to emulate it, many times slower.
     """

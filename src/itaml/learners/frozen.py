@@ -157,7 +157,7 @@ class FrozenLearner:
         return {"features": self.extractor.extraction.to_json(), "inner": self.learner.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over a state.
+        """Restore a state.
 
         Raises:
             CheckpointError: it was trained on other features.

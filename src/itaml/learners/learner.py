@@ -84,7 +84,7 @@ class GradientLearner:
             part.settings = settings
 
     def learn(self, task: Task) -> None:
-        """Learn a task, or go on with it where a restored learner was.
+        """Learn a task, or continue it where a restored learner was.
 
         Raises:
             DataError: the task does not fit the model or what was learned before.
@@ -204,7 +204,7 @@ class GradientLearner:
         self.predictor.clear_caches()
 
     def state_dict(self) -> State:
-        """Return everything needed to go on to the same bits, also in the middle of a task."""
+        """Return everything needed to continue to the same bits, also in the middle of a task."""
         return {
             "learner": type(self.method).__name__,
             **classifier_state(self.model),
@@ -214,7 +214,7 @@ class GradientLearner:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over a state of the same method.
+        """Restore a state of the same method.
 
         Raises:
             CheckpointError: it is of another method, or of another network.

@@ -131,7 +131,7 @@ class Method:
         return {name: _plain(getattr(self, name)) for name in self.saved}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         for name in self.saved:
             value = getattr(self, name)
             if hasattr(value, "load_state_dict"):

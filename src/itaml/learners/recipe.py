@@ -108,7 +108,7 @@ class Recipe:
             self.average = params.lerp(self.average, now, 1 - decay) if self.average else now
 
     def end_training(self) -> None:
-        """Take over the averaged weights, and drop the teacher and its logits."""
+        """Use the averaged weights, and drop the teacher and its logits."""
         if self.average:
             params.restore(self.context.model, self.average)
         self.average = {}

@@ -234,7 +234,7 @@ class StatisticsLearner:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over a state.
+        """Restore a state.
 
         Raises:
             CheckpointError: it is of another method, or of other features.

@@ -2,7 +2,7 @@
 
 It owns the optimizer, the schedule and the progress of the task under way. The optimizer is made anew for every task,
 and every random draw comes from a generator derived from (seed, task, epoch), so that a learner restored after any
-epoch goes on to the same bits.
+epoch continues to the same bits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Trainer:
     def __init__(self, context: Context, method: Method, recipe: Recipe) -> None:
         self.context, self.method, self.recipe = context, method, recipe
         self._optimizer: Optimizer | None = None  # of the task under way
-        self._saved_optimizer: State | None = None  # of a restored task, until it goes on
+        self._saved_optimizer: State | None = None  # of a restored task, until it continues
 
     def fit(self, task: Task, images: ImageSet, callback: Callback) -> None:
         """Train on a task's images from the epoch reached so far to the last one.
@@ -79,7 +79,7 @@ class Trainer:
         return self._optimizer
 
     def _with_backbone_lr(self, groups: list[Any]) -> list[Any]:
-        """Give the parameters of a tuned backbone a learning rate of their own, where the settings name one."""
+        """Give the parameters of a tuned backbone a separate learning rate, where the settings name one."""
         s = self.context.settings
         if s.backbone_lr is None:
             return groups
@@ -150,7 +150,7 @@ class Trainer:
         return {**state, "average": self.recipe.average} if self.recipe.average else state
 
     def load_state_dict(self, state: State | None) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         self.context.progress = Progress(state["task"], state["epoch"]) if state else None
         self._saved_optimizer, self._optimizer = state["optimizer"] if state else None, None
         average = state.get("average", {}) if state else {}

@@ -29,7 +29,7 @@ class Memory:
             raise SettingsError(f"selection must be one of {', '.join(SELECTIONS)}, not {selection!r}")
         self.budget = budget
         self.selection = selection
-        self._images: dict[ClassId, Tensor] = {}  # class -> (k, c, h, w), most wanted first
+        self._images: dict[ClassId, Tensor] = {}  # class -> (k, c, h, w), best first
 
     def __len__(self) -> int:
         return sum(map(len, self._images.values()))
@@ -142,11 +142,11 @@ class Memory:
 
     def exemplars(self, classes: Iterable[ClassId] | None = None) -> ImageSet | None:
         """Return the images of `classes` (of all, if not given), or None when there are none."""
-        wanted = [c for c in (self._images if classes is None else classes) if c in self._images and self.count(c)]
-        if not wanted:
+        kept = [c for c in (self._images if classes is None else classes) if c in self._images and self.count(c)]
+        if not kept:
             return None
-        labels = torch.cat([torch.full((self.count(c),), c) for c in wanted])
-        return ImageSet.from_arrays(torch.cat([self._images[c] for c in wanted]), labels)
+        labels = torch.cat([torch.full((self.count(c),), c) for c in kept])
+        return ImageSet.from_arrays(torch.cat([self._images[c] for c in kept]), labels)
 
     def state_dict(self) -> dict[str, object]:
         """Return everything that is kept."""
@@ -158,7 +158,7 @@ class Memory:
         }
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Take over a saved memory.
+        """Restore a saved memory.
 
         Raises:
             CheckpointError: it is not one.

@@ -6,7 +6,7 @@ What is carried from one inner loop to the next, and from one iteration to the n
 * *Optimiser state* (momentum, moments, step counts): every loop starts from the state that belongs to the base.
   `finish_iteration`, called once the loops of an iteration are done, makes the new state of a parameter the mean over
   the loops that changed it. So the state follows the weights, and the order of tasks does not matter. With
-  `shared_state` (the released code) each loop goes on with the state the one before it left.
+  `shared_state` (the released code) each loop continues with the state that the one before it left.
 * *Batch-norm statistics*: like the optimiser's state. A micro-batch is normalised by itself in training mode; one of a
   single image, which has no standard deviation, is normalised with the running statistics and leaves them alone.
 """
@@ -60,7 +60,7 @@ class InnerLoop:
         steps: r, updates on the same micro-batch.
         loss: see `losses`.
         negatives: see `losses`; with `own`, task i's loop changes {theta, phi_i} and no other row of the head.
-        shared_state: let each loop go on with the optimiser state and statistics the last one left.
+        shared_state: let each loop continue with the optimiser state and statistics the last one left.
         whole_head: let the optimiser see the whole head even with `own` negatives (as the released code does).
         clip: largest norm of a step's gradient; 0 is no limit.
         autocast: context to compute the forward pass in.
@@ -138,11 +138,11 @@ class InnerLoop:
         return self.state
 
     def load_state_dict(self, state: dict[str, dict[str, Any]] | None) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         self.state = dict(state or {})
 
     def optimizer_of(self, leaves: dict[str, Tensor], states: dict[str, dict[str, Any]]) -> Optimizer:
-        """Return an optimiser that goes on from the states at the base.
+        """Return an optimiser that continues from the states at the base.
 
         Leaves without a state yet, such as the rows of a task met for the first time, are a group of their own: the
         single-kernel optimisers want the tensors of a group to be all of one age.

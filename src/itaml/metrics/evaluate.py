@@ -4,7 +4,7 @@
 |-------------|------------------------------------------------------------------------------------------------|
 | class at p  | share of samples whose class is right, when p samples of one unknown task come together        |
 | task at p   | share of samples that are in a continuum whose task was found                                  |
-| task-aware  | class accuracy when the task is told: adapted weights, arg-max inside the task                 |
+| task-aware  | class accuracy when the task is given: adapted weights, arg-max inside the task                 |
 | no update   | class accuracy of the generic model alone: arg-max over all classes, no task, no adaptation    |
 
 A sample whose task is found wrongly has the wrong class as well. So the class accuracy at p follows from the adapted
@@ -60,7 +60,7 @@ class _Scores:
     labels: Tensor  # (n,)
     tasks: Tensor  # (n,) true task
     evidence: Tensor  # (n, tasks)
-    aware: Tensor  # (n,) right when the task is told
+    aware: Tensor  # (n,) right when the task is given
     plain: Tensor  # (n,) right without task or adaptation
     confidence: Tensor  # (n,) probability of the class predicted for a single sample; NaN from a learner without any
 

@@ -30,7 +30,7 @@ def nearest_mean_accuracy(learner: Learner, task: Task, test: ImageSet) -> float
     """Return the accuracy of the nearest class mean in a learner's present features; the learner is not changed.
 
     Args:
-        learner: has a method `features`, itself or in its `predictor`; else the answer is None.
+        learner: has a method `features`, itself or in its `predictor`; else the result is None.
         task: whose training images give the means.
         test: test images of the same classes.
     """

@@ -120,7 +120,7 @@ class Classifier(nn.Module):
         return self.head(features)  # type: ignore[no-any-return]
 
     def takes(self, shape: Shape) -> bool:
-        """Say whether images of another shape give as many features."""
+        """Return whether images of another shape give as many features."""
         try:
             return _feature_count(self.backbone, shape) == self.head.weight.shape[1]
         except DataError:

@@ -17,7 +17,7 @@ def classifier_state(model: Classifier) -> State:
 
 
 def restore_classifier(model: Classifier, state: State) -> None:
-    """Take over what `classifier_state` returned; the head takes its size.
+    """Restore what `classifier_state` returned; the head takes its size.
 
     Raises:
         CheckpointError: it is of another network.

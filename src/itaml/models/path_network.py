@@ -49,10 +49,10 @@ class PathNetwork(nn.Module):
 
     def take(self, path: Sequence[int]) -> None:
         """Add a path, one module per layer; those of its modules that are new are trained, and all others frozen."""
-        wanted = torch.zeros_like(self.used)
-        wanted[torch.arange(len(path)), torch.as_tensor(path)] = True
-        self.open.copy_(wanted & ~self.used)
-        self.used.copy_(wanted | self.used)
+        chosen = torch.zeros_like(self.used)
+        chosen[torch.arange(len(path)), torch.as_tensor(path)] = True
+        self.open.copy_(chosen & ~self.used)
+        self.used.copy_(chosen | self.used)
         self.train(self.training)
 
     def draw(self, generator: torch.Generator) -> list[int]:

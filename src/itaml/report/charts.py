@@ -107,7 +107,7 @@ def swatch(number: int) -> Chart:
 
 
 def describe(series: Sequence[Series]) -> str:
-    """Return the last value of every series in words."""
+    """Return the last value of every series as text."""
     return ", ".join(f"{line.name} {line.last:.1f}" for line in series if line.last is not None)
 
 

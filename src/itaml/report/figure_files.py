@@ -34,7 +34,7 @@ def file_name(text: str) -> str:
 
 
 def _unused(label: str, found: dict[str, Chart]) -> str:
-    number, wanted = 2, label
-    while any(name.startswith(f"{wanted}-") for name in found):
-        wanted, number = f"{label}-{number}", number + 1
-    return wanted
+    number, unique = 2, label
+    while any(name.startswith(f"{unique}-") for name in found):
+        unique, number = f"{label}-{number}", number + 1
+    return unique

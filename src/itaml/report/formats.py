@@ -12,7 +12,7 @@ from typing import Any
 from itaml.report.table import Table, cells_of
 from itaml.spreadsheet import safe_cell
 
-FORMATS = ("markdown", "csv", "latex")  # besides JSON, which has an option of its own
+FORMATS = ("markdown", "csv", "latex")  # besides JSON, which has a separate option
 
 
 def written(table: Table, form: str) -> str:

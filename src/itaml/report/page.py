@@ -35,7 +35,7 @@ FEW = 4  # methods whose details are open from the beginning
 
 @dataclass(frozen=True)
 class MethodSection:
-    """What a page says about one method."""
+    """The part of a page about one method."""
 
     label: str
     anchor: str
@@ -51,7 +51,7 @@ class MethodSection:
 
 @dataclass(frozen=True)
 class Section:
-    """What a page says about one benchmark."""
+    """The part of a page about one benchmark."""
 
     name: str
     anchor: str

@@ -24,7 +24,7 @@ class Figure(Settings):
 
 
 class Bound(Settings):
-    """A continuum size that somebody published for a wanted task accuracy."""
+    """A continuum size that somebody published for a required task accuracy."""
 
     benchmark: str
     gamma: float

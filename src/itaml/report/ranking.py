@@ -92,16 +92,16 @@ def separated(better: Stat, worse: Stat) -> bool:
 
 def remarks(ranking: Ranking) -> list[str]:
     """Name the methods that do not compete, and why."""
-    said = []
+    notes = []
     if ranking.upper_bounds:
-        said.append(f"Not ranked, upper bound: {_names(ranking.upper_bounds)} (trains on the data of all tasks).")
+        notes.append(f"Not ranked, upper bound: {_names(ranking.upper_bounds)} (trains on the data of all tasks).")
     if ranking.at_lower_bound:
         bound = 100 * max(map(lower_bound, ranking.at_lower_bound))
-        said.append(
+        notes.append(
             f"Not ranked, at chance level: {_names(ranking.at_lower_bound)} "
             f"(no better than knowing a single task, {bound:.1f}{PERCENT})."
         )
-    return said
+    return notes
 
 
 def _names(groups: Sequence[Group]) -> str:

@@ -26,7 +26,7 @@ _ENLARGED = 1.25  # how much larger than drawn a figure may be on a wide page
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, its title, and its values in words for people who cannot see it."""
+    """A figure, its title, and its values as text for people who cannot see it."""
 
     figure: Figure
     title: str
@@ -38,7 +38,7 @@ def to_svg(chart: Chart, *, prefix: str | None = None) -> str:
 
     Args:
         chart: the figure.
-        prefix: of identifiers, unique in the page that the SVG is put into; without it, the SVG is a file of its own.
+        prefix: of identifiers, unique in the page that the SVG is put into; without it, the SVG is a separate file.
     """
     out = io.StringIO()
     with style():

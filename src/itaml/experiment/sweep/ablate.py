@@ -1,6 +1,6 @@
 """An ablation: one parameter, its values, and the runs that have to be trained to compare them.
 
-Every value is a run of its own for each seed, in a folder that is named by what differs from the preset. The run of the
+Every value is a separate run for each seed, in a folder that is named by what differs from the preset. The run of the
 unchanged preset is therefore the one that `itaml run` and `itaml compare` make too, and all ablations share it.
 Parameters that are read after training only need one run per seed: the same trained learner is evaluated with every
 value (`itaml.experiment.reevaluate`), which compares the values on the same weights. The traits of a method say which
@@ -57,7 +57,7 @@ class Plan:
     once: bool  # one run per seed serves all values
     asked: bool  # somebody named the values: one that is impossible is an error
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings for all values
-    left_out: tuple[str, ...] = ()  # values that nobody named and that are impossible, and why
+    left_out: tuple[str, ...] = ()  # default values that are impossible, and why
 
     @property
     def jobs(self) -> list[Job]:
@@ -130,13 +130,13 @@ def plan(
         raise UsageError("an ablation needs at least one value and one seed")
     plain = template.configs()
     shared = template.jobs(plain) if once else ()
-    wanted = (
+    candidates = (
         default_values(parameter, plain[0].settings)
         if values is None
         else [_parsed(parameter, text) for text in values]
     )
     made = Plan(parameter, plain[0], (), once, values is not None, template.overrides)
-    for value in wanted:
+    for value in candidates:
         try:
             meant, configs = _chosen(template, parameter, value, plain)
         except UsageError as error:
@@ -152,7 +152,7 @@ def check(plan: Plan, *, data_root: Path | str | None = None) -> Plan:
     """Build every learner that is to be trained yet, so that what is impossible is refused before any training.
 
     Returns:
-        The plan, without values that nobody named and that are impossible with this data.
+        The plan, without default values that are impossible with this data.
 
     Raises:
         ItamlError: a value that somebody named is impossible, or the data is missing.
@@ -212,7 +212,7 @@ def _chosen(
 
 
 def _without(plan: Plan, value: Any, error: ItamlError) -> Plan:
-    """Refuse a value that somebody named; leave out one that nobody did, and note why."""
+    """Refuse an impossible value that was named; leave out one that was not, and note why."""
     label = f"{plan.parameter.name}={format_value(value)}: {error}"
     if plan.asked:
         raise type(error)(label) from error

@@ -17,8 +17,8 @@ from itaml.learners import LEARNERS
 from itaml.registry import unknown
 
 
-def select_presets(methods: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of method and preset: `method:preset` as it says, else every wanted preset that the method has.
+def select_presets(methods: Sequence[str], requested: Sequence[str]) -> list[tuple[str, str]]:
+    """Return pairs of method and preset: `method:preset` as it says, else every requested preset that the method has.
 
     Raises:
         UnknownNameError: a method or preset that does not exist, or a method that has none of the presets.
@@ -30,16 +30,16 @@ def select_presets(methods: Sequence[str], wanted: Sequence[str]) -> list[tuple[
         method, _, preset = format_value.partition(":")
         LEARNERS.entry(method)
         available = presets(method) or (DEFAULT_PRESET,)
-        chosen = [preset] if preset else [name for name in wanted if name in available]
+        chosen = [preset] if preset else [name for name in requested if name in available]
         if preset and preset not in available:
             raise UnknownNameError(unknown(f"preset for {method}", preset, available))
         if not chosen:
             raise UnknownNameError(
-                f"{method} has none of the presets {', '.join(wanted)}; it has {', '.join(available)}"
+                f"{method} has none of the presets {', '.join(requested)}; it has {', '.join(available)}"
             )
         used.update(chosen)
         pairs += [(method, name) for name in chosen if (method, name) not in pairs]
-    for name in wanted:
+    for name in requested:
         if name not in used and not any(":" in format_value for format_value in names):
             known = {preset for method in LEARNERS.names() for preset in presets(method)}
             raise UnknownNameError(

@@ -44,7 +44,7 @@ _ALL = (
     SweepParameter("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),
     SweepParameter("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),
     SweepParameter("augment", "random changes of training images"),
-    SweepParameter("class_balancing", "how exemplars get their say", ("tasks", "logits"), of_memory=True),
+    SweepParameter("class_balancing", "how exemplars are weighted", ("tasks", "logits"), of_memory=True),
     SweepParameter("distill", "weight of the distillation", (0, 0.5, 1, 2)),
     SweepParameter("progressive_resize_from", "size of the first training images", (0.5, 0.75, 1)),
 )
@@ -93,7 +93,7 @@ def share_of_memory(value: Any, memory: int) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether values like this one have an order and distances."""
+    """Return whether values like this one have an order and distances."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

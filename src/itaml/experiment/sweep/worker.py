@@ -1,4 +1,4 @@
-"""One run in a process of its own.
+"""One run in a separate process.
 
 `python -m itaml.experiment.sweep.worker`, with the run as JSON on its standard input.
 

@@ -56,12 +56,12 @@ class FeatureCache:
 
     def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, Tensor]:
         found = {key: self._memory[key] for key in keys if key in self._memory}
-        wanted = [key for key in keys if key not in found]
-        if self.file is None or not wanted or not self.file.is_file():
+        missing = [key for key in keys if key not in found]
+        if self.file is None or not missing or not self.file.is_file():
             return found
         try:
             with closing(sqlite3.connect(self.file, timeout=5)) as connection:
-                for key in wanted:
+                for key in missing:
                     row = connection.execute("SELECT value FROM features WHERE key = ?", (key,)).fetchone()
                     if row is not None:
                         found[key] = torch.from_numpy(np.frombuffer(row[0], np.float32).copy())

@@ -73,7 +73,7 @@ class Replayer:
         return {"generator": self.generator.state_dict(), "former": former}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         self.generator.load_state_dict(state["generator"])
         self.former = None
         if state["former"] is not None:

@@ -85,7 +85,7 @@ class Anchors:
         return [{"weights": a.weights, "importance": a.importance} for a in self.anchors]
 
     def load_state_dict(self, state: list[dict[str, Any]]) -> None:
-        """Take over the anchors."""
+        """Restore the anchors."""
         self.anchors = tuple(Anchor(self._placed(each["weights"]), self._placed(each["importance"])) for each in state)
 
     def _placed(self, weights: Mapping[str, Tensor]) -> Weights:

@@ -3,7 +3,7 @@
 | head | score of class c for features f |
 |---|---|
 | LDA | m_c^T P f - m_c^T P m_c / 2, with P the inverse of the shrunk within-class covariance |
-| ridge | least squares to one-hot targets with an L2 penalty, intercept included unless told otherwise |
+| ridge | least squares to one-hot targets with an L2 penalty, intercept included by default |
 | RanPAC | ridge without intercept on h = relu(f R), R random (McDonnell et al., NeurIPS 2023) |
 | NCM | m_c^T f - m_c^T m_c / 2: the nearest class mean; LDA with the identity as covariance |
 

@@ -12,7 +12,7 @@
 Differences from the paper:
 
 * alpha and beta are the optimum of stage 2's convex problem, found by L-BFGS in double precision with an L2 penalty of
-  1e-3 on the distance from (1, 0), which keeps them finite when the validation images are told apart perfectly; the
+  1e-3 on the distance from (1, 0), which keeps them finite when the validation images are separated perfectly; the
   paper takes steps of SGD.
 * Corrections of earlier tasks are kept, and applied to both networks in stage 1; the paper does not say.
 * Validation images are never trained on, in the task they come with or later.

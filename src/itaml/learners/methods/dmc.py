@@ -3,8 +3,8 @@
 | symbol | here                                                                                    |
 |--------|-----------------------------------------------------------------------------------------|
 | f_old  | `teacher`: the classifier before the task                                               |
-| f_new  | `expert`: a network of its own, trained on the new classes alone                        |
-| f      | the classifier, which is to answer as f_old for old classes and as f_new for new ones   |
+| f_new  | `expert`: a separate network, trained on the new classes alone                        |
+| f      | the classifier, which is to predict as f_old for old classes and as f_new for new ones   |
 | U      | unlabelled auxiliary images, from the source `auxiliary` (see `data.auxiliary`)         |
 | y^, y* | logits of f_old and f_new, and the same less their mean over each network's own classes |
 
@@ -116,8 +116,8 @@ class DMC(Method):
         """Draw auxiliary images; they are made at the first call, the same ones in every run with the same seed."""
         if self._images is None:
             generator = seeding.generator(self.seeds.augment, "auxiliary")
-            wanted = self.settings.auxiliary_images
-            self._images = read_auxiliary(self._source, shape=self.model.shape, count=wanted, generator=generator)
+            count_all = self.settings.auxiliary_images
+            self._images = read_auxiliary(self._source, shape=self.model.shape, count=count_all, generator=generator)
         return self._images[torch.randint(0, len(self._images), (count,))].to(self.context.device)
 
     def end_task(self, task: Task) -> None:

@@ -1,4 +1,4 @@
-"""Fine-tuning: go on training on each task's own data, with nothing done against forgetting.
+"""Fine-tuning: continue training on each task's own data, with nothing done against forgetting.
 
 The lower bound of every comparison (for example "Finetuning" in Li and Hoiem, Learning without Forgetting, ECCV 2016).
 

@@ -12,7 +12,7 @@
 
 The gradient is taken at theta'_i and used at theta: second derivatives are left out.
 
-Differences from the paper: each inner step has a part of its own, as in Nichol, Achiam and Schulman (arXiv 1803.02999).
+Differences from the paper: each inner step has a separate part, as in Nichol, Achiam and Schulman (arXiv 1803.02999).
 Tasks are not drawn: every task in the mini-batch takes part, with the share of its samples (`weighting="tasks"` gives
 all the same share). A task with a single sample in the mini-batch takes no inner step. The outer step is that of the
 optimiser of the settings.

@@ -11,7 +11,7 @@
 
 Differences from the paper: the loss is the mean over columns instead of their sum, so that a rate fits
 tasks of any size. Shares of exemplars differ by at most one. While a task is under way its new classes have no
-exemplars: they are not named, and before any exemplars the network itself answers. More images of known classes,
+exemplars: they are not named, and before any exemplars the network itself predicts. More images of known classes,
 without a new class among them, are learned with their labels alone.
 """
 

@@ -5,7 +5,7 @@
 | D(1) .. D(t-1) | `memory`, here without a limit                                      |
 | D(t)           | `task.train`                                                        |
 
-Differences from offline training: the network goes on from the weights of the task before, instead of from new ones.
+Differences from offline training: the network continues from the weights of the task before, instead of from new ones.
 
 State: the images of all tasks learned are part of the state, as pixels, because a learner that is resumed cannot ask
 for them again. A state is as large as the data (47 MB for MNIST), and data decoded from files is held in memory; for

@@ -8,7 +8,7 @@
 | L_old, L_new | distillation on the old columns, classification                     |
 
 Differences from the paper: the old columns of all tasks share one softmax, and the new classes compete with the old
-ones in the classification loss, because here nobody tells the task at test time; `negatives="own"` keeps the
+ones in the classification loss, because here the task is not given at test time; `negatives="own"` keeps the
 classification to the new columns, as in the paper. The paper first trains the new rows alone (a warm-up); here all
 train at once.
 """

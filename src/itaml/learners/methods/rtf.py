@@ -13,7 +13,7 @@
 
 The encoder is the classifier's backbone, so that one network classifies and generates.
 
-Differences from the paper: L_generative is a mean over pixels and has a weight of its own, `generative`; the paper
+Differences from the paper: L_generative is a mean over pixels and has a separate weight, `generative`; the paper
 has none. New classes have probability 0 in replayed labels. The decoder is an MLP behind any backbone.
 """
 

@@ -6,7 +6,7 @@
 | `batched` | together, by `torch.func.vmap`            | networks whose samples do not mix, element-wise optimizers |
 | `fused`   | as one pass over the mini-batch (Lemma 2) | r = 1; see `meta.engines.fused`                            |
 
-`update="released"` is not Algorithm 1 but what the authors' released code computes, and has a loop of its own.
+`update="released"` is not Algorithm 1 but what the authors' released code computes, and has a separate loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The inner loops of all tasks at once: a copy of the weights for each task, stacked, and one batched pass a step.
 
-A task's loop needs weights of its own from its second step on, so at r > 1 tasks cannot share one pass as in
+A task's loop needs separate weights from its second step on, so at r > 1 tasks cannot share one pass as in
 `meta.engines.fused`; but their passes can be one batched pass (`torch.func.vmap`). Micro-batches are padded to the size
 of the largest with samples of weight 0.
 
@@ -35,7 +35,7 @@ _CURVES = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU)
 
 
 def supports_batching(model: Classifier) -> bool:
-    """Say whether every layer is known to treat each sample by itself, with nothing drawn at random."""
+    """Return whether every layer is known to treat each sample by itself, with nothing drawn at random."""
     return all(type(layer) in (*_OURS, *_APART, *_POOLS, *_CURVES) for layer in model.modules())
 
 
@@ -188,5 +188,5 @@ class _BatchedLoops:
 
 
 def _is_state_of(key: str, value: object, parameter: Tensor) -> bool:
-    """Say whether a value of an optimiser's state has a number for each one of a parameter."""
+    """Return whether a value of an optimiser's state has a number for each one of a parameter."""
     return key != "step" and isinstance(value, Tensor) and value.shape == parameter.shape

@@ -1,7 +1,7 @@
-"""Runs side by side, each in a process of its own (`itaml.experiment.sweep.worker`) with its share of the CPUs.
+"""Runs side by side, each in a separate process (`itaml.experiment.sweep.worker`) with its share of the CPUs.
 
 A run that fails, or is killed because memory ran out, takes no other with it. What is finished already is kept, what
-was interrupted goes on.
+was interrupted continues.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make_job(config: RunConfig, folder: Path | str, *, force: bool, variant: str
 
 
 class Pool:
-    """Runs jobs, at most `parallel` at a time; `step` is called again and again until it says that all is over."""
+    """Runs jobs, at most `parallel` at a time; `step` is called repeatedly until it returns False."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Pool:
         return any(job.state in (WAITING, RUNNING) for job in self.jobs)
 
     def run(self, *, on_step: Callable[[], None] = lambda: None, every: float = 0.2) -> None:
-        """Run everything; `look` is called after every step."""
+        """Run everything; `on_step` is called after every step."""
         while self.step():
             on_step()
             time.sleep(every)
@@ -141,7 +141,7 @@ class Pool:
             job.process.stdin.write(json.dumps(request))
             job.process.stdin.close()
         except BrokenPipeError:
-            pass  # it died at once; its exit code and its last words say why
+            pass  # it died at once; its exit code and its last line of output tell why
         job.state = RUNNING
 
     def _default_threads(self, backbone: str | None) -> int:

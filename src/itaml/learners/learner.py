@@ -16,8 +16,8 @@ from itaml.events import Callback, ignore
 from itaml.inference.predictor import Predictor
 from itaml.learners.api import Prediction
 from itaml.learners.batch import Progress
-from itaml.learners.class_editing import forget_class, merge_classes, remove_images, renumber_classes
 from itaml.learners.context import Context
+from itaml.learners.head_editing import forget_class, merge_classes, remove_images, renumber_classes
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings

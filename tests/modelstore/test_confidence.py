@@ -12,7 +12,7 @@ from torch import Tensor
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError
 from itaml.learners.api import Prediction
-from itaml.metrics.calibration import expected_calibration_error
+from itaml.metrics.calibration_error import expected_calibration_error
 from itaml.modelstore.confidence import Confidence, fit_confidence
 from itaml.storage import State
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,12 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from itaml.data.images import ImageSet
 from itaml.errors import DataError, SettingsError
-from itaml.modelstore.defaults import ImageStatistics, default_epochs, default_image_size, default_settings
+from itaml.modelstore.defaults import ImageStatistics, choose, default_epochs, default_image_size, default_settings
 from itaml.modelstore.image_classifier import ImageClassifier
 from itaml.modelstore.manifest import Options
 from itaml.modelstore.predictions import task_error
-from itaml.modelstore.validation import split, validation_share
+from itaml.modelstore.validation import for_validation, validation_share
 from modelstore_support import SPLITS, accuracy
 
 LEARN = """
@@ -146,9 +146,8 @@ def test_the_same_seed_repeats_a_learn_to_the_bit(digits: Path, tmp_path: Path) 
     def weights(name: str, seed: int) -> torch.Tensor:
         classifier = ImageClassifier.create(tmp_path / name, epochs=1, seed=seed)
         classifier.learn(digits / "first")
-        learner = classifier._model.learner
-        assert learner is not None
-        return learner.model.head.weight.detach().clone()
+        weight: torch.Tensor = classifier._model.ready.state_dict()["model"]["head.weight"]
+        return weight.clone()
 
     assert torch.equal(weights("a", 1), weights("b", 1))
     assert not torch.equal(weights("c", 1), weights("d", 2))
@@ -170,23 +169,45 @@ def test_what_is_chosen_follows_the_images() -> None:
     ]  # fmt: skip
     assert default_image_size(Options(image_size=40), ImageStatistics(100, 300, False)) == 40
     assert [default_epochs(free, images) for images in (10, 3_000, 100_000)] == [60, 20, 8]
-    photos = default_settings(free, ImageStatistics(300, 200, False), (3, 64, 64), gpu=False)
-    assert (photos.backbone, photos.augment, photos.batch_size, photos.horizon) == (
-        "resnet18-small", "crop-flip", 32, "open",
-    )  # fmt: skip
-    assert (
-        default_settings(free, ImageStatistics(5000, 28, True), (3, 32, 32), gpu=True).augment == "crop"
-    )  # letters stay unmirrored
+    assert settings(free, ImageStatistics(300, 200, False), 64)[1:] == ("resnet18-small", "crop-flip", 32, "open")
+    assert settings(free, ImageStatistics(5000, 28, True), 32, gpu=True)[2] == "crop"  # letters must not be flipped
     with pytest.raises(SettingsError, match="16 pixels or more"):
-        default_settings(Options(backbone="resnet18-third"), ImageStatistics(9, 8, True), (3, 8, 8), gpu=False)
+        settings(Options(backbone="resnet18-third"), ImageStatistics(9, 8, True), 8)
+
+
+def settings(options: Options, statistics: ImageStatistics, side: int, *, gpu: bool = False) -> tuple[Any, ...]:
+    choice = choose(options, statistics, gpu=gpu)
+    found = default_settings(options, choice, statistics, (3, side, side)).model_dump()
+    return choice.method, *(found.get(name) for name in ("backbone", "augment", "batch_size", "horizon"))
+
+
+@pytest.mark.parametrize(
+    ("options", "photos", "expected"),
+    [
+        ({}, True, ("lda", "efficientnet-lite0", 224)),
+        ({"method": "itaml"}, True, ("itaml", "efficientnet-lite0", 224)),
+        ({"method": "ncm", "image_size": 96}, True, ("ncm", "efficientnet-lite0", 96)),
+        ({"backbone": "resnet18-small"}, True, ("itaml", "resnet18-small", 64)),
+        ({"backbone": "efficientnet-lite0"}, False, ("lda", "efficientnet-lite0", 224)),
+        ({"image_size": 16}, True, ("itaml", "mlp", 16)),
+        ({}, False, ("itaml", "resnet18-small", 64)),
+        ({"method": "lda"}, False, ("lda", "pixels", 64)),
+        ({"method": "icarl"}, False, ("icarl", "resnet18-small", 64)),
+    ],
+)
+def test_photos_are_learned_on_frozen_features_unless_told(
+    options: dict[str, Any], photos: bool, expected: tuple[str, str, int]
+) -> None:
+    choice = choose(Options(**options), ImageStatistics(100, 300, not photos, photos), gpu=False)
+    assert (choice.method, choice.backbone, choice.image_size) == expected
 
 
 def test_tiny_classes_keep_their_images_for_training() -> None:
     labels = torch.tensor([0, 1, 1, 1, 2, 2, 2, 2] + [3] * 50)
-    images = ImageSet.from_arrays(torch.zeros(len(labels), 1, 2, 2), labels)
-    train, validation = split(images, torch.arange(len(labels)))
-    assert torch.bincount(validation.labels).tolist() == [0, 0, 1, 5]
-    assert len(train) + len(validation) == len(labels)
+    held = for_validation(labels, torch.arange(len(labels)))
+    assert torch.bincount(labels[held]).tolist() == [0, 0, 1, 5]
+    assert held.nonzero().flatten().tolist() == [4, 8, 9, 10, 11, 12]  # those with the smallest keys
+    assert not for_validation(labels, torch.arange(len(labels)), least=51).any()
 
 
 @pytest.mark.parametrize("budget", [1, 7, 40, 200, 2000])

@@ -17,7 +17,9 @@ from modelstore_support import digits_of, tiny_model
 def stored(classifier: ImageClassifier) -> dict[str, int]:
     """Return how many copies of each image the model keeps, exemplars and validation images together."""
     counts: dict[str, int] = {}
-    places = (exemplars_of(classifier._model.ready.memory), classifier._model.validation_images)
+    memory = classifier._model.memory
+    assert memory is not None
+    places = (exemplars_of(memory), classifier._model.validation_images)
     for place in places:
         for label, pixels in place.items():
             for digest in digests_of(pixels):

@@ -54,10 +54,11 @@ def _print(info: dict[str, Any]) -> None:
         print("it has not learned anything yet")
         return
     channels, height, width = info["shape"]
-    print(f"network {info['backbone']} with {info['parameters']:,} weights")
+    network = f"network {info['backbone']} with {info['parameters']:,} weights" if info["backbone"] else "no network"
+    print(f"method {info['method']}, {network}")
     print(f"images of {width} x {height} pixels, {'in colour' if channels == 3 else 'grey'}, {info['pixels']['dtype']}")
     kinds = f"{count(info['exemplars'], 'exemplar')} and {count(info['validation_images'], 'validation image')}"
-    print(f"keeps {kinds}, of at most {info['memory']:,}\n")
+    print(f"keeps {kinds}, of at most {info['memory']:,}, in {size(info['exemplar_bytes'])}\n")
     rows = [
         [str(t["index"] + 1), t["learned"], str(t["images"]), str(t["exemplars"]), listed(t["classes"])]
         for t in info["tasks"]

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from itaml.modelstore.labelled_inputs import LabelledInputs
     from itaml.modelstore.learning import LearnReport
 
-FIXED = ("backbone", "image_size", "memory", "preset", "seed")  # options that hold for a model's life
+FIXED = ("method", "backbone", "image_size", "memory", "preset", "seed")  # options that hold for a model's life
 
 
 def command(
     model: Annotated[Path, typer.Argument(help="Folder of the model; it is made if it does not exist.")],
     data: Annotated[list[Path], typer.Argument(help="Folders that hold one folder of images for each class.")],
     *,
+    method: Annotated[
+        str | None, typer.Option(help="Method of a new model (see `itaml list methods`); chosen by default.")
+    ] = None,
     backbone: Annotated[
         str | None, typer.Option(help="Network of a new model; chosen for the images by default.")
     ] = None,
@@ -59,7 +62,14 @@ def command(
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # the report tells of images that were left out
     from itaml.modelstore.labelled_inputs import inputs_from_folders
 
-    given = {"backbone": backbone, "image_size": image_size, "memory": memory, "preset": preset, "seed": seed}
+    given = {
+        "method": method,
+        "backbone": backbone,
+        "image_size": image_size,
+        "memory": memory,
+        "preset": preset,
+        "seed": seed,
+    }
     wanted = {name: value for name, value in given.items() if value is not None}
     labelled = inputs_from_folders(data)  # before the model is made, so that a wrong folder leaves nothing behind
     classifier = _open_or_new(model, wanted, overrides or [], {"device": device, "precision": precision})

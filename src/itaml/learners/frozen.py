@@ -82,7 +82,7 @@ class FrozenLearner:
             expected, found = (" x ".join(map(str, shape)) for shape in (self.shape, images.shape[1:]))
             raise DataError(f"the model takes images of shape {expected}, these are {found}")
         found_features = self.cache.features(images, self.extractor.extraction.key, self.extractor)
-        return found_features[:, :, None, None]
+        return _rounded(found_features)[:, :, None, None]
 
     def learn(self, task: Task) -> None:
         """Learn a task from the features of its images (see `Learner.learn`)."""
@@ -154,7 +154,8 @@ class FrozenLearner:
 
     def state_dict(self) -> State:
         """Return the state of the learner inside, and which features it was trained on."""
-        return {"features": self.extractor.extraction.to_json(), "inner": self.learner.state_dict()}
+        inner = _exemplars_as(self.learner.state_dict(), torch.float16)
+        return {"features": self.extractor.extraction.to_json(), "inner": inner}
 
     def load_state_dict(self, state: State) -> None:
         """Restore a state.
@@ -171,7 +172,7 @@ class FrozenLearner:
                     f"this model was trained with {name} {found.get(name)!r}; here it is {value!r}. "
                     "Use the same backbone and weights, or `itaml rebase` the model to others"
                 )
-        self.learner.load_state_dict(state["inner"])
+        self.learner.load_state_dict(_exemplars_as(state["inner"], torch.float32))
 
 
 class FeatureSettings(Protocol):
@@ -210,3 +211,18 @@ def on_features(
         device=pick_device(compute or Compute()),
     )
     return FrozenLearner(make((extractor.features, 1, 1)), extractor, shape=shape, cache=user_cache())
+
+
+def _rounded(features: Tensor) -> Tensor:
+    """Return features rounded to half precision, so that exemplars are saved in half the room without a change."""
+    limit = torch.finfo(torch.float16).max
+    return features.clamp(-limit, limit).half().float()
+
+
+def _exemplars_as(state: State, dtype: torch.dtype) -> State:
+    """Return the state of a learner of features with its exemplars in another number format."""
+    memory = state.get("memory")
+    if not isinstance(memory, dict) or not isinstance(memory.get("images"), dict):
+        return state
+    images = {label: features.to(dtype) for label, features in memory["images"].items()}
+    return {**state, "memory": {**memory, "images": images}}

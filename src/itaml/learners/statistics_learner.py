@@ -147,9 +147,7 @@ class StatisticsLearner:
     def fit(self) -> HeadFit:
         """What was chosen on left-out exemplars, at the first use after learning."""
         if self._fit is None:
-            kept = self.memory.exemplars()
-            images, labels = (torch.zeros(0, *self.shape), torch.zeros(0).long()) if kept is None else kept.load()
-            self._fit = self.solver.fit(self.statistics, (self._projected(images), labels))
+            self._fit = self.solver.fit(self.statistics, self.exemplar_features())
         return self._fit
 
     def _solved(self) -> Head:
@@ -170,6 +168,12 @@ class StatisticsLearner:
             raise DataError("nothing has been learned yet")
         self._check(images)
         return self._projected(images)
+
+    def exemplar_features(self) -> tuple[Tensor, Tensor]:
+        """Return what the statistics were collected of, for the exemplars (n, width), and their classes (n,)."""
+        kept = self.memory.exemplars()
+        images, labels = (torch.zeros(0, *self.shape), torch.zeros(0).long()) if kept is None else kept.load()
+        return self._projected(images), labels
 
     def _projected(self, images: Tensor) -> Tensor:
         pixels = images.flatten(1)

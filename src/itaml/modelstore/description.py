@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor, nn
+
+from itaml.learners.frozen import FrozenLearner
+from itaml.memory.buffer import Memory
 from itaml.modelstore.loaded_model import Model
 
 
@@ -22,10 +26,9 @@ class TaskInfo:
 
 def learned_tasks(model: Model) -> tuple[TaskInfo, ...]:
     """Return what was learned, task by task."""
-    manifest, learner, validation_images = model.manifest, model.learner, model.validation_images
+    manifest, validation_images = model.manifest, model.validation_images
     counts = {name: sum(entry.images.get(name, 0) for entry in manifest.learns) for name in manifest.classes}
-    memory = learner.memory if learner else None
-    kept = {manifest.classes[label]: memory.count(label) for label in memory.classes} if memory is not None else {}
+    kept = {manifest.classes[label]: number for label, number in model.exemplar_counts.items()}
     back = {manifest.classes[label]: len(pixels) for label, pixels in validation_images.items()}
     return tuple(
         TaskInfo(
@@ -42,15 +45,18 @@ def learned_tasks(model: Model) -> tuple[TaskInfo, ...]:
 
 def describe(model: Model) -> dict[str, Any]:
     """Return what a model is, apart from where it is kept."""
-    manifest, learner = model.manifest, model.learner
+    manifest = model.manifest
     return {
         "written_by": manifest.written_by,
         "shape": manifest.shape,
         "pixels": None if manifest.pixels is None else manifest.pixels.model_dump(),
+        "method": manifest.method if manifest.shape is not None else manifest.options.method,
         "backbone": manifest.settings.get("backbone"),
-        "parameters": sum(p.numel() for p in learner.model.parameters()) if learner else 0,
+        "weights_sha256": _weights_of(model),
+        "parameters": _parameters(model),
         "memory": manifest.options.memory,
-        "exemplars": len(learner.memory) if learner else 0,
+        "exemplars": sum(model.exemplar_counts.values()),
+        "exemplar_bytes": _exemplar_bytes(model),
         "validation_images": sum(map(len, model.validation_images.values())),
         "classes": list(manifest.classes),
         "tasks": [vars(task) for task in learned_tasks(model)],
@@ -58,3 +64,32 @@ def describe(model: Model) -> dict[str, Any]:
         "edits": [entry.model_dump(mode="json") for entry in manifest.edits],
         "settings": manifest.settings,
     }
+
+
+def _weights_of(model: Model) -> str | None:
+    """Return the hash of the weights that a model was given, None if it has only weights of its own."""
+    frozen = model.learner if isinstance(model.learner, FrozenLearner) else None
+    return None if frozen is None else frozen.extractor.extraction.weights_sha256
+
+
+def _parameters(model: Model) -> int:
+    """Return the number of weights of the network, of the backbone too if it is frozen."""
+    networks = [] if model.learner is None else [getattr(model.core, "model", None)]
+    if isinstance(model.learner, FrozenLearner):
+        networks.append(model.learner.extractor.backbone.network)
+    return sum(p.numel() for network in networks if isinstance(network, nn.Module) for p in network.parameters())
+
+
+def _exemplar_bytes(model: Model) -> int:
+    """Return the bytes that exemplars and validation images take: files, pixels and features."""
+    files = sum({image.sha256: image.size for image in model.manifest.stored_images}.values())
+    tensors = [] if model.learner is None else _memory_images(model)
+    width = 2 if isinstance(model.learner, FrozenLearner) else None  # features are saved in half precision
+    kept = [*tensors, *model.validation_images.values()]
+    return files + sum(tensor.numel() * (width or tensor.element_size()) for tensor in kept)
+
+
+def _memory_images(model: Model) -> list[Tensor]:
+    memory = getattr(model.core, "memory", None)
+    kept = memory.exemplars() if isinstance(memory, Memory) else None
+    return [] if kept is None else [kept.load()[0]]

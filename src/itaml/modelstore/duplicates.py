@@ -17,6 +17,7 @@ from torch import Tensor
 from itaml.data.images import ClassId
 from itaml.memory.buffer import Memory
 from itaml.modelstore.image_reading import digests_of
+from itaml.modelstore.loaded_model import Model
 
 Stored = Mapping[ClassId, Tensor]  # class -> images (k, c, h, w)
 
@@ -68,6 +69,16 @@ def stored_classes(*places: Stored) -> dict[bytes, set[ClassId]]:
         for label, pixels in place.items():
             for digest in digests_of(pixels):
                 found[digest].add(label)
+    return dict(found)
+
+
+def known_images(model: Model) -> dict[bytes, set[ClassId]]:
+    """Return the classes under which a model keeps each content: as images, or in files of the store."""
+    if model.memory is not None:
+        return stored_classes(exemplars_of(model.memory), model.validation_images)
+    found: dict[bytes, set[ClassId]] = defaultdict(set)
+    for image in model.manifest.stored_images:
+        found[bytes.fromhex(image.digest)].add(image.label)
     return dict(found)
 
 

@@ -15,11 +15,12 @@ from itaml.errors import DataError, SettingsError
 from itaml.events import Callback, ignore
 from itaml.learners.compute import check_compute, check_threads, limited_threads
 from itaml.modelstore.argument_checks import check_number, check_whole
-from itaml.modelstore.contact_sheet import contact_sheet
-from itaml.modelstore.duplicates import exemplars_of
+from itaml.modelstore.contact_sheet import MAX_PER_ROW, contact_sheet
 from itaml.modelstore.editable_model import EditableModel
+from itaml.modelstore.exemplar_images import exemplar_images
 from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
 from itaml.modelstore.learning import LearnReport, learn
+from itaml.modelstore.loaded_model import factory
 from itaml.modelstore.manifest import Manifest, Options
 from itaml.modelstore.model_folder import ModelFolder, Version
 from itaml.modelstore.predictions import Grouping, ImagePrediction, predict_images, prepare_inputs
@@ -55,8 +56,8 @@ class ImageClassifier(EditableModel):
             device: where to compute: auto, cpu, cuda or mps.
             precision: the number format of products: auto, fp32 or bf16.
             threads: CPU threads to learn and predict with; torch's own number if not given.
-            options: `backbone`, `image_size`, `epochs`, each chosen for the images if not given; `memory`, images
-                kept in all; `preset`, `seed`; `settings`, a dictionary that overrides settings of the learner.
+            options: `method`, `backbone`, `image_size`, `epochs`, each chosen for the images if not given; `memory`,
+                images kept in all; `preset`, `seed`; `settings`, a dictionary that overrides settings of the learner.
 
         Raises:
             UsageError: there is something at `path`, or an option does not exist or is not possible here.
@@ -73,6 +74,8 @@ class ImageClassifier(EditableModel):
         """Return a new model that is not on disk until its first `learn` (see `create` for arguments and errors)."""
         compute = {name: arguments.pop(name) for name in ("device", "precision", "threads") if name in arguments}
         manifest = Manifest(options=build(Options, arguments, what="option"))
+        if manifest.options.method is not None:
+            factory(manifest.options.method)
         classifier = cls(ModelFolder(Path(path)), Version(NOT_WRITTEN, manifest, None), **_compute(**compute))
         classifier._check_empty()
         return classifier
@@ -124,8 +127,8 @@ class ImageClassifier(EditableModel):
             if report.changed:
                 if not self._folder.exists():
                     write(self._folder, Manifest(options=model.manifest.options), None)
-                self._pointer = write(self._folder, model.manifest, model.state())
-                self._model = model
+                self._pointer = write(self._folder, model.manifest, model.state(), model.files)
+                self._model = replace(model, files={})
         return report
 
     def predict(
@@ -204,10 +207,12 @@ class ImageClassifier(EditableModel):
         Raises:
             ItamlError: nothing is kept yet, or the file cannot be written.
         """
-        exemplars = {} if self._model.learner is None else exemplars_of(self._model.learner.memory)
+        exemplars = exemplar_images(self._model, self._folder, limit=MAX_PER_ROW)
         if not exemplars:
             raise DataError(f"{self.path} keeps no images yet")
-        return contact_sheet(Path(path), {n + 1: (self.classes[n], pixels) for n, pixels in exemplars.items()})
+        counts = self._model.exemplar_counts
+        rows = {n + 1: (self.classes[n], counts[n], pixels) for n, pixels in exemplars.items()}
+        return contact_sheet(Path(path), rows)
 
 
 def _compute(device: str = "auto", precision: str = "auto", threads: int | None = None) -> dict[str, Any]:

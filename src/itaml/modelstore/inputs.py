@@ -28,6 +28,7 @@ from itaml.modelstore.pixels import (
     with_channels,
 )
 
+GREY_MODES = ("1", "L", "LA", "La")
 SAMPLED_IMAGES = 200  # files whose headers are read to judge their size
 KEPT_SIDE = 64  # arrays of one size keep it up to this side; larger ones are scaled like files
 
@@ -138,13 +139,25 @@ class Inputs:
             DataError: none of the files can be read.
         """
         sides = [min(part.shape[2:]) for part in self.arrays for _ in range(min(len(part), SAMPLED_IMAGES))]
-        for index in self.indexes:
-            rows = np.unique(np.linspace(0, len(index) - 1, min(SAMPLED_IMAGES, len(index))).astype(int))
-            sides += [side for row in rows.tolist() if (side := _header_side(index.path(row))) is not None]
+        sides += [side for side, _ in self._headers]
         if not sides:
             first = self.indexes[0].path(0)
             raise DataError(f"none of the images can be read, such as {first}; are they images?")
         return sorted(sides)[len(sides) // 2]
+
+    @property
+    def grey(self) -> bool:
+        """Whether all arrays have one channel, and all of the files that were looked at say so in their headers."""
+        return all(part.shape[1] == 1 for part in self.arrays) and all(grey for _, grey in self._headers)
+
+    @cached_property
+    def _headers(self) -> list[tuple[int, bool]]:
+        """Shorter side of some of the files, and whether they are grey."""
+        found = []
+        for index in self.indexes:
+            rows = np.unique(np.linspace(0, len(index) - 1, min(SAMPLED_IMAGES, len(index))).astype(int))
+            found += [header for row in rows.tolist() if (header := _header(index.path(row))) is not None]
+        return found
 
     def images(self, labels: Tensor, shape: Shape, wanted: PixelFormat, *, exact: bool) -> ImageSet:
         """Return the images in a model's shape and pixel format; files are decoded when they are read.
@@ -200,10 +213,15 @@ def unreadable(images: ImageSet) -> BadImages:
     return total
 
 
-def _header_side(path: str) -> int | None:
-    """Return the shorter side of an image file, None if it cannot be read; why is said when it is decoded."""
+def _header(path: str) -> tuple[int, bool] | None:
+    """Return the shorter side of an image file and whether it is grey, None if it cannot be read.
+
+    Why it cannot be read is said when it is decoded.
+    """
     try:
         with open_image(path) as image:
-            return min(image.size) if image.width * image.height <= MAX_PIXELS else None
+            if image.width * image.height > MAX_PIXELS:
+                return None
+            return min(image.size), image.mode in GREY_MODES or image.mode.startswith("I")
     except Exception:  # on hostile bytes Pillow's readers raise nearly anything
         return None

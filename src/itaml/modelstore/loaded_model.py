@@ -1,49 +1,129 @@
-"""A model in memory: a learner, its validation images, and what is known about both."""
+"""A model in memory: a learner of any method, its validation samples, and what is known about both.
+
+The store uses the contract of `learners.api`. A learner on frozen features is taken apart: images become features
+once, and everything else (training, validation, prediction) works on these *samples*. Other learners' samples are the
+images themselves.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from itaml.config import Compute, Seeds, build
-from itaml.data.images import ClassId, Shape
-from itaml.errors import CheckpointError, ItamlError
-from itaml.learners.learner import GradientLearner
-from itaml.learners.methods.itaml import ITAML
-from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.config import Compute, Seeds, Settings, build
+from itaml.data.images import ClassId, ImageSet, Shape
+from itaml.data.loader import iterate
+from itaml.errors import CheckpointError, ItamlError, SettingsError
+from itaml.learners import LEARNERS
+from itaml.learners.api import Learner, LearnerFactory
+from itaml.learners.frozen import FrozenLearner
+from itaml.learners.settings import TrainingSettings
+from itaml.memory.buffer import Memory
 from itaml.models.classifier import build_classifier
+from itaml.models.pretrained import is_pretrained
+from itaml.models.task_map import TaskMap
 from itaml.modelstore.manifest import Manifest
 from itaml.modelstore.pixels import format_of
 from itaml.modelstore.validation import ValidationImages
 from itaml.storage import State
 
+BATCH = 64  # images that are mapped to samples together
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A learner, its validation images, and what is known about both."""
+    """A learner, its validation samples, and what is known about both."""
 
     manifest: Manifest
-    learner: GradientLearner | None  # None before the first learn
-    validation_images: ValidationImages
+    learner: Learner | None  # None before the first learn
+    validation_images: ValidationImages  # as samples: images, or their features
+    files: Mapping[str, bytes] = field(default_factory=dict)  # stored images that are not on disk yet, by SHA-256
 
     @property
-    def ready(self) -> GradientLearner:
+    def ready(self) -> Learner:
         """The learner of a model that has learned something."""
         assert self.learner is not None
         return self.learner
 
+    @property
+    def core(self) -> Learner:
+        """What learns and predicts samples: the learner itself, or the one on its features."""
+        return self.ready.learner if isinstance(self.ready, FrozenLearner) else self.ready
+
+    @property
+    def memory(self) -> Memory | None:
+        """The exemplars of a learner that keeps images as they are; others' are files of the store."""
+        return None if self.learner is None else image_memory(self.learner)
+
+    @property
+    def task_map(self) -> TaskMap:
+        """Which class was learned in which task."""
+        ids = {name: class_id for class_id, name in enumerate(self.manifest.classes)}
+        return TaskMap(tuple(tuple(ids[name] for name in task.classes) for task in self.manifest.tasks))
+
+    @property
+    def exemplar_counts(self) -> dict[ClassId, int]:
+        """How many exemplars of each class are kept."""
+        if self.memory is not None:
+            return {label: self.memory.count(label) for label in self.memory.classes}
+        counts: dict[ClassId, int] = defaultdict(int)
+        for image in self.manifest.stored_images:
+            counts[image.label] += image.kind == "exemplar"
+        return dict(counts)
+
+    def samples(self, images: Tensor) -> Tensor:
+        """Return images (n, c, h, w) as the learner's samples; features of float images are those of their bytes."""
+        if not isinstance(self.learner, FrozenLearner):
+            return images
+        if images.is_floating_point():  # 0..1, brought to the model's shape
+            images = (images * 255).round().clamp(0, 255).to(torch.uint8)
+        return self.learner.features(images)
+
+    def sample_set(self, images: ImageSet) -> tuple[ImageSet, Tensor]:
+        """Return images as samples, and which of them could be read (k,); each is read once if samples are features."""
+        if not isinstance(self.learner, FrozenLearner):
+            return images, torch.arange(len(images))
+        parts, rows = [], []
+        for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
+            parts.append(self.samples(pixels))
+            rows.append(positions)
+        kept = torch.cat(rows)
+        return ImageSet.from_arrays(torch.cat(parts), images.labels[kept]), kept
+
     def state(self) -> State:
         """Return the tensors to save."""
         images = {str(label): pixels for label, pixels in self.validation_images.items()}
+        if isinstance(self.learner, FrozenLearner):
+            images = {label: features.half() for label, features in images.items()}  # exact: see `FrozenLearner`
         return {"learner": self.ready.state_dict(), "validation": images}
 
     def copy(self, compute: Compute) -> Model:
         """Return an equal model that can be trained while this one stays as it is."""
-        return self if self.learner is None else restore(self.manifest, self.state(), compute)
+        return self if self.learner is None else restore(self.manifest, self.state(), compute, like=self.learner)
+
+
+def image_memory(learner: Learner) -> Memory | None:
+    """Return the exemplar memory of a learner that keeps images as they are, None for every other learner."""
+    memory = getattr(learner, "memory", None)
+    return memory if isinstance(memory, Memory) and memory.budget and not isinstance(learner, FrozenLearner) else None
+
+
+def factory(method: str) -> LearnerFactory:
+    """Return what makes the learners of a method.
+
+    Raises:
+        UnknownNameError: there is no such method.
+        SettingsError: it cannot make learners.
+    """
+    kind: LearnerFactory = LEARNERS.load(method)
+    if getattr(kind, "from_settings", None) is None:
+        raise SettingsError(f"{method} has no classmethod from_settings(settings, *, shape, seeds, compute)")
+    return kind
 
 
 def restored(what: str, manifest: Manifest, state: State | None, compute: Compute) -> Model:
@@ -61,25 +141,29 @@ def restored(what: str, manifest: Manifest, state: State | None, compute: Comput
         raise CheckpointError(f"{what} is not a model ({said:.200})") from error
 
 
-def restore(manifest: Manifest, state: State | None, compute: Compute) -> Model:
-    """Build the learner that a version describes.
+def restore(manifest: Manifest, state: State | None, compute: Compute, like: Learner | None = None) -> Model:
+    """Build the learner that a version describes; `like` lends the backbone that it has loaded.
 
     Raises:
         CheckpointError: the state is not that of such a learner.
-        UsageError: the record names a setting or a network that does not exist here.
+        UsageError: the record names a method, a setting or a network that does not exist here.
     """
     if state is None or manifest.shape is None:
         return Model(manifest, None, {})
-    settings = build(ITAMLSettings, manifest.settings)
-    _check_network(settings.backbone, manifest.shape, state["learner"]["model"])
-    learner = make_learner(manifest, settings, compute)
+    settings = build_settings(manifest)
+    if isinstance(settings, TrainingSettings) and not is_pretrained(settings.backbone):
+        _check_network(settings.backbone, manifest.shape, state["learner"]["model"])
+    learner = make_learner(manifest, settings, compute, like=like)
     learner.load_state_dict(state["learner"])
-    if len(learner.task_map.classes) != len(manifest.classes):
-        raise CheckpointError(
-            f"the state has {len(learner.task_map.classes)} classes, the record {len(manifest.classes)}"
-        )
-    validation_images = _validation(state.get("validation") or {}, manifest.shape, len(manifest.classes))
-    exemplars = learner.memory.exemplars()
+    task_map = getattr(learner, "task_map", None)
+    if isinstance(task_map, TaskMap) and len(task_map.classes) != len(manifest.classes):
+        raise CheckpointError(f"the state has {len(task_map.classes)} classes, the record {len(manifest.classes)}")
+    shape, frozen = manifest.shape, isinstance(learner, FrozenLearner)
+    if isinstance(learner, FrozenLearner):
+        shape = (learner.extractor.features, 1, 1)
+    validation_images = _validation(state.get("validation") or {}, shape, len(manifest.classes), frozen=frozen)
+    memory = image_memory(learner)
+    exemplars = None if memory is None else memory.exemplars()
     kept = torch.empty(0, *manifest.shape) if exemplars is None else exemplars.load()[0]
     if tuple(kept.shape[1:]) != manifest.shape:
         raise CheckpointError(f"the exemplars have shape {tuple(kept.shape[1:])}, not {manifest.shape}")
@@ -88,11 +172,19 @@ def restore(manifest: Manifest, state: State | None, compute: Compute) -> Model:
     return Model(manifest, learner, validation_images)
 
 
-def make_learner(manifest: Manifest, settings: ITAMLSettings, compute: Compute) -> GradientLearner:
-    """Build a learner that has learned nothing."""
+def build_settings(manifest: Manifest, **changes: Any) -> Settings:
+    """Return the settings of a model's learner, with some of them changed."""
+    return build(factory(manifest.method).Settings, {**manifest.settings, **changes})
+
+
+def make_learner(manifest: Manifest, settings: Settings, compute: Compute, like: Learner | None = None) -> Learner:
+    """Build a learner that has learned nothing; `like` lends the backbone that it has loaded."""
     assert manifest.shape is not None
-    network = build_classifier(settings.backbone, shape=manifest.shape, seed=manifest.options.seed)
-    return GradientLearner(ITAML, network, settings=settings, seeds=Seeds.of(manifest.options.seed), compute=compute)
+    seeds = Seeds.of(manifest.options.seed)
+    learner = factory(manifest.method).from_settings(settings, shape=manifest.shape, seeds=seeds, compute=compute)
+    if isinstance(like, FrozenLearner) and isinstance(learner, FrozenLearner):
+        learner.cache = like.cache
+    return learner
 
 
 def _check_network(backbone: str, shape: Shape, weights: Mapping[str, Any]) -> None:
@@ -111,9 +203,9 @@ def _check_network(backbone: str, shape: Shape, weights: Mapping[str, Any]) -> N
             raise CheckpointError(f"the state has no weights {name} of {backbone} for images of {shape}")
 
 
-def _validation(saved: Mapping[str, Any], shape: Shape, classes: int) -> dict[ClassId, Tensor]:
-    validation_images = {int(label): pixels for label, pixels in saved.items()}
-    for label, pixels in validation_images.items():
+def _validation(saved: Mapping[str, Any], shape: Shape, classes: int, *, frozen: bool) -> dict[ClassId, Tensor]:
+    found = {int(label): pixels for label, pixels in saved.items()}
+    for label, pixels in found.items():
         if not 0 <= label < classes or not isinstance(pixels, Tensor) or tuple(pixels.shape[1:]) != shape:
             raise CheckpointError(f"the validation images of class {label} are not images of the model")
-    return validation_images
+    return {label: pixels.float() for label, pixels in found.items()} if frozen else found

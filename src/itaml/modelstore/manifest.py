@@ -28,6 +28,7 @@ Json = dict[str, Any]
 class Options(Settings):
     """What the user fixed when the model was made; None is chosen for the images."""
 
+    method: str | None = None
     preset: str = "best"
     backbone: str | None = None
     image_size: Annotated[Whole, Field(ge=4, le=1024)] | None = None
@@ -49,6 +50,16 @@ class FileSum(Settings):
 
     size: Count
     sha256: str
+
+
+class StoredImage(Settings):
+    """An image that the store keeps in a file of its own, for methods that do not keep the images themselves."""
+
+    label: Count  # class id
+    kind: Literal["exemplar", "validation"]
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]  # of the pixels that were learned
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]  # of the file, and its name
+    size: Count  # bytes of the file
 
 
 class TaskRecord(Settings):
@@ -99,11 +110,13 @@ class Manifest(Settings):
     options: Options
     shape: tuple[Side, Side, Side] | None = None  # of one image; None before the first learn
     pixels: PixelFormat | None = None  # None before the first learn, and in records of format 1 and older
+    method: str = "itaml"  # of the learner; records without it are of iTAML
     settings: Json = Field(default_factory=dict)  # of the learner
     classes: tuple[Name, ...] = ()  # class id -> name
     tasks: tuple[TaskRecord, ...] = ()
     learns: tuple[LearnRecord, ...] = ()
     edits: tuple[EditRecord, ...] = ()
+    stored_images: tuple[StoredImage, ...] = ()  # in files of their own
     written_by: str = ""
     files: dict[str, FileSum] = Field(default_factory=dict)
 
@@ -123,4 +136,6 @@ def manifest_from(path: Path, body: Json) -> Manifest:
     named = [name for task in manifest.tasks for name in task.classes]
     if sorted(named) != sorted(manifest.classes) or len(set(named)) != len(named):
         raise CheckpointError(f"{path} does not describe a model (classes: not the classes of its tasks)")
+    if any(image.label >= len(manifest.classes) for image in manifest.stored_images):
+        raise CheckpointError(f"{path} does not describe a model (stored_images: of a class that is not there)")
     return manifest

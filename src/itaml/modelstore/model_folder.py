@@ -6,6 +6,7 @@ MODEL/
   lock                    who is changing the model; empty when nobody is
   versions/000003/        one complete version: model.json, state.safetensors
   versions/000002/        the one before it, for `rollback`
+  exemplars/              images that versions share, named by their content (see `exemplar_files`)
 ```
 
 Every learn and every correction has the next number; version 0 is the empty model. A new version is written under a
@@ -29,6 +30,7 @@ from itaml.modelstore.manifest import Manifest, manifest_from
 from itaml.storage import State, parse_state
 
 POINTER, LOCK, VERSIONS, RECORD, TENSORS = "current.json", "lock", "versions", "model.json", "state.safetensors"
+EXEMPLARS = "exemplars"
 KIND = "library state"
 ATTEMPTS = 50  # to read a version while writers replace versions
 _NUMBER = re.compile(r"[0-9]{6,9}")
@@ -184,7 +186,7 @@ class ModelFolder:
 
 
 def _ours(name: str) -> bool:
-    return name in (LOCK, VERSIONS) or name.startswith(f".{POINTER}.")
+    return name in (LOCK, VERSIONS, EXEMPLARS) or name.startswith(f".{POINTER}.")
 
 
 def _listed(folder: Path) -> list[str]:

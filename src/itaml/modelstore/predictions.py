@@ -14,7 +14,8 @@ from itaml.data.images import ImageSet
 from itaml.data.loader import iterate
 from itaml.errors import DataError
 from itaml.inference.segmentation import estimate_mean_run, runs, segment, switch_cost, temper_evidence
-from itaml.learners.learner import GradientLearner
+from itaml.learners.api import Prediction
+from itaml.models.task_map import TaskMap
 from itaml.modelstore.class_names import UNKNOWN
 from itaml.modelstore.image_listing import what_to_install
 from itaml.modelstore.input_parsing import parse_inputs
@@ -24,6 +25,7 @@ from itaml.modelstore.validation import of_task
 
 Grouping = Literal["each", "all", "folder", "stream"]
 BATCH = 128  # images of a forward pass
+LEAST_PROBABILITY = 1e-40  # whose logarithm stays finite
 DEFAULT_TASK_ERROR = 0.1  # of a single image's task, where there are no validation images to measure it
 
 
@@ -69,51 +71,6 @@ def prepare_inputs(model: Model, images: Any) -> PredictionInput:
     return PredictionInput(inputs.images(labels, manifest.shape, manifest.pixels, exact=False), tuple(inputs.files()))
 
 
-def score(learner: GradientLearner, images: ImageSet) -> tuple[Tensor, Tensor]:
-    """Return the positions of the readable images (k,) and their class scores (k, columns)."""
-    kept, scores = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, len(learner.task_map.classes))]
-    for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
-        kept.append(positions)
-        scores.append(learner.class_scores(pixels))
-    return torch.cat(kept), torch.cat(scores)
-
-
-def group(model: Model, scores: Tensor, files: Sequence[str | None], *, by: Grouping, mean_run: float | None) -> Tensor:
-    """Number the groups of images that share a task (k,), from 0 without gaps."""
-    assert model.learner is not None
-    if by == "each" or not len(scores):
-        return torch.arange(len(scores))
-    if by == "all":
-        return torch.zeros(len(scores), dtype=torch.int64)
-    if by == "folder":
-        if None in files:
-            raise DataError("images in memory are in no folders to group them by")
-        numbers: dict[str, int] = {}
-        return torch.tensor([numbers.setdefault(os.path.dirname(file or ""), len(numbers)) for file in files])
-    evidence = temper_evidence(model.learner.predictor.task_evidence(scores), error=task_error(model))
-    cost = switch_cost(estimate_mean_run(evidence) if mean_run is None else mean_run, evidence.shape[1])
-    return runs(segment(evidence, cost))
-
-
-def task_error(model: Model) -> float:
-    """Return e of `inference.segmentation`: how often a single validation image's evidence misleads about its task.
-
-    Evidence that says nothing still points to the right task once in T times, so e is the rate of wrong tasks times
-    T/(T - 1). One right and one wrong image more keep few images from saying never or always.
-    """
-    learner = model.learner
-    assert learner is not None
-    parts = [(task, of_task(model.validation_images, learner.task_map, task)) for task in range(len(learner.task_map))]
-    wrong = total = 0
-    for task, part in parts:
-        if part is not None:
-            found = learner.predictor.task_evidence(learner.class_scores(part[0])).argmax(1)
-            wrong, total = wrong + int((found != task).sum()), total + len(found)
-    if not total or len(parts) < 2:
-        return DEFAULT_TASK_ERROR
-    return min(len(parts) / (len(parts) - 1) * (wrong + 1) / (total + 2), 1.0)
-
-
 def predict_images(
     model: Model,
     inputs: PredictionInput,
@@ -124,41 +81,113 @@ def predict_images(
     unknown_below: float,
 ) -> list[ImagePrediction]:
     """Return a prediction for each image, in order."""
-    learner = model.learner
-    assert learner is not None
-    kept, scores = score(learner, inputs.images)
+    kept, samples, alone = _read(model, inputs.images, by=by)
     read_files = [inputs.files[row] for row in kept.tolist()]
-    groups = group(model, scores, read_files, by=by, mean_run=mean_run)
-    adapts = learner.settings.adapt_steps > 0
-
-    def read(rows: Tensor) -> Tensor:
-        return inputs.images.batch(kept[rows])[0] if adapts else scores[:0]
-
+    groups = group(model, alone, read_files, by=by, mean_run=mean_run)
     predictions: list[ImagePrediction | None] = [None] * len(inputs.images)
     if len(kept):
-        classes, tasks, probabilities = learner.predictor.predict(scores, groups, read)
-        columns = learner.task_map.column_of(classes)
-        first = probabilities.clone()
-        first[torch.arange(len(first)), columns] += 2  # the predicted class leads, whatever its probability
-        order = first.topk(min(max(top, 1), probabilities.shape[1]), dim=1).indices
-        names = [model.manifest.classes[label] for label in learner.task_map.classes]
-        rows = zip(
-            kept.tolist(),
-            tasks.tolist(),
-            groups.tolist(),
-            order.tolist(),
-            probabilities.gather(1, order).tolist(),
-            strict=True,
-        )
-        for row, task, number, best, values in rows:
-            ranked = tuple((names[column], value) for column, value in zip(best, values, strict=True))
-            known = values[0] >= unknown_below
+        found = alone if alone is not None and by == "each" else model.core.predict(samples, groups)
+        tasks = model.task_map.task_of(found.classes) if found.tasks is None else found.tasks
+        names = [model.manifest.classes[label] for label in found.columns]
+        order, values = _ranked(found, top)
+        rows = zip(kept.tolist(), tasks.tolist(), groups.tolist(), order.tolist(), values.tolist(), strict=True)
+        for row, task, number, best, likely in rows:
+            ranked = tuple((names[column], value) for column, value in zip(best, likely, strict=True))
+            known = likely[0] >= unknown_below
             label = ranked[0][0] if known else UNKNOWN
-            predictions[row] = ImagePrediction(inputs.files[row], label, values[0], task, number, ranked, known=known)
+            predictions[row] = ImagePrediction(inputs.files[row], label, likely[0], task, number, ranked, known=known)
     reasons = dict(unreadable(inputs.images).entries)
     return [
         prediction or _unreadable(file, reasons) for file, prediction in zip(inputs.files, predictions, strict=True)
     ]
+
+
+def _read(model: Model, images: ImageSet, *, by: Grouping) -> tuple[Tensor, Tensor, Prediction | None]:
+    """Read images once, batch by batch.
+
+    Returns:
+        The positions of those that can be read (k,); the learner's samples of them, if groups of them are to be
+        predicted; and the prediction of each alone, if that is asked for.
+    """
+    kept, samples, alone = [torch.empty(0, dtype=torch.int64)], [], []
+    for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
+        batch = model.samples(pixels)
+        kept.append(positions)
+        if by != "each":
+            samples.append(batch)
+        if by in ("each", "stream"):
+            alone.append(model.core.predict(batch, torch.arange(len(batch))))
+    together = torch.cat(samples) if samples else torch.empty(0)
+    return torch.cat(kept), together, _joined(alone) if alone else None
+
+
+def _joined(parts: Sequence[Prediction]) -> Prediction:
+    tasks = [part.tasks for part in parts if part.tasks is not None]
+    return Prediction(
+        torch.cat([part.classes for part in parts]),
+        torch.cat(tasks) if len(tasks) == len(parts) else None,
+        torch.cat([part.probabilities for part in parts]),
+        parts[0].columns,
+        torch.cat([part.unknown for part in parts if part.unknown is not None])
+        if parts[0].unknown is not None
+        else None,
+    )
+
+
+def _ranked(found: Prediction, top: int) -> tuple[Tensor, Tensor]:
+    """Return the most probable columns of each image and their probabilities; the predicted class leads."""
+    column_of = {class_id: column for column, class_id in enumerate(found.columns)}
+    columns = torch.tensor([column_of[class_id] for class_id in found.classes.tolist()])
+    first = found.probabilities.clone()
+    first[torch.arange(len(first)), columns] += 2  # whatever its probability
+    order = first.topk(min(max(top, 1), first.shape[1]), dim=1).indices
+    return order, found.probabilities.gather(1, order)
+
+
+def group(
+    model: Model, alone: Prediction | None, files: Sequence[str | None], *, by: Grouping, mean_run: float | None
+) -> Tensor:
+    """Number the groups of images that share a task (k,), from 0 without gaps."""
+    if by == "each" or not files:
+        return torch.arange(len(files))
+    if by == "all":
+        return torch.zeros(len(files), dtype=torch.int64)
+    if by == "folder":
+        if None in files:
+            raise DataError("images in memory are in no folders to group them by")
+        numbers: dict[str, int] = {}
+        return torch.tensor([numbers.setdefault(os.path.dirname(file or ""), len(numbers)) for file in files])
+    assert alone is not None, "each image was predicted alone"
+    evidence = temper_evidence(task_evidence(alone, model.task_map), error=task_error(model))
+    cost = switch_cost(estimate_mean_run(evidence) if mean_run is None else mean_run, evidence.shape[1])
+    return runs(segment(evidence, cost))
+
+
+def task_evidence(prediction: Prediction, task_map: TaskMap) -> Tensor:
+    """Return each image's log-evidence for each task (n, tasks): the log of the probability of all its classes."""
+    task_of_column = task_map.task_of(torch.tensor(prediction.columns))
+    totals = torch.zeros(len(prediction.classes), len(task_map), dtype=torch.float64)
+    totals.index_add_(1, task_of_column, prediction.probabilities.double())
+    return totals.clamp_min(LEAST_PROBABILITY).log()
+
+
+def task_error(model: Model) -> float:
+    """Return e of `inference.segmentation`: how often a single validation image's evidence misleads about its task.
+
+    Evidence that says nothing still points to the right task once in T times, so e is the rate of wrong tasks times
+    T/(T - 1). One right and one wrong image more keep few images from saying never or always.
+    """
+    task_map = model.task_map
+    wrong = total = 0
+    for task in range(len(task_map)):
+        part = of_task(model.validation_images, task_map, task)
+        if part is not None:
+            alone = model.core.predict(part[0], torch.arange(len(part[0])))
+            found = task_evidence(alone, task_map).argmax(1)
+            wrong, total = wrong + int((found != task).sum()), total + len(found)
+    if not total or len(task_map) < 2:
+        return DEFAULT_TASK_ERROR
+    return min(len(task_map) / (len(task_map) - 1) * (wrong + 1) / (total + 2), 1.0)
 
 
 def _unreadable(file: str | None, reasons: dict[str, str]) -> ImagePrediction:

@@ -10,6 +10,7 @@ from itaml.config import Compute
 from itaml.errors import UsageError
 from itaml.modelstore.checksummed_json import FORMAT, Pointer
 from itaml.modelstore.description import TaskInfo, describe, learned_tasks
+from itaml.modelstore.exemplar_files import read_file
 from itaml.modelstore.loaded_model import Model, restored
 from itaml.modelstore.model_folder import ModelFolder, Version, size_on_disk
 from itaml.modelstore.verification import problems
@@ -59,7 +60,8 @@ class StoredModel:
             ItamlError: it cannot be written.
         """
         state = None if self._model.learner is None else self._model.state()
-        copy_version(Version(self._pointer, self._model.manifest, state), ModelFolder(Path(path)))
+        files = {image.sha256: read_file(self._folder, image) for image in self._model.manifest.stored_images}
+        copy_version(Version(self._pointer, self._model.manifest, state), ModelFolder(Path(path)), files)
 
     def rollback(self) -> int:
         """Return to the state before the last learn, for good; return the number of the version now in use.

@@ -1,7 +1,8 @@
 """Images that are never trained on: a validation split of what arrives, of which a few of each class are kept for good.
 
 They measure what was forgotten. They count in the memory's budget: of a class's share of `per` images, one in ten is
-for validation, none where the share is below four.
+for validation, none where the share is below four. A learner that can leave its images out one by one exactly (LDA) is
+measured by that where a class has few images, and then learns from all of them.
 """
 
 from __future__ import annotations
@@ -15,28 +16,34 @@ from itaml import seeding
 from itaml.data.images import ClassId, ImageSet
 from itaml.models.task_map import TaskMap
 
-ValidationImages = dict[ClassId, Tensor]  # class -> (k, c, h, w)
+ValidationImages = dict[ClassId, Tensor]  # class -> samples (k, c, h, w)
 
 VALIDATION_SHARE = 0.1
 MIN_IMAGES_TO_SPLIT = 4  # a class of fewer images needs them all for training
+MIN_IMAGES_WITH_LEAVE_ONE_OUT = 40  # the same, where leaving one image out measures as well
 MAX_VALIDATION_IMAGES = 100  # of each class
 MIN_SHARE = 4
 MAX_KEPT = 20  # of each class
 
 
-def split(images: ImageSet, keys: Tensor) -> tuple[ImageSet, ImageSet]:
-    """Divide images into training and validation, class by class: those with the smallest keys are for validation.
+def for_validation(labels: Tensor, keys: Tensor, *, least: int = MIN_IMAGES_TO_SPLIT) -> Tensor:
+    """Return which images are for validation (n,), class by class: those with the smallest keys.
 
     The choice depends on the keys alone, which are taken from the images' content.
+
+    Args:
+        labels: class ids (n,).
+        keys: (n,).
+        least: images of a class from which some are for validation.
     """
-    chosen = torch.zeros(len(images), dtype=torch.bool)
-    for label in torch.unique(images.labels).tolist():
-        members = (images.labels == label).nonzero().flatten()
-        if len(members) < MIN_IMAGES_TO_SPLIT:
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    for label in torch.unique(labels).tolist():
+        members = (labels == label).nonzero().flatten()
+        if len(members) < least:
             continue
         count = min(max(1, round(VALIDATION_SHARE * len(members))), MAX_VALIDATION_IMAGES)
         chosen[members[keys[members].argsort(stable=True)[:count]]] = True
-    return images.select((~chosen).nonzero().flatten()), images.select(chosen.nonzero().flatten())
+    return chosen
 
 
 def validation_share(budget: int, classes: int) -> int:

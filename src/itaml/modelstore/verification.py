@@ -7,6 +7,7 @@ import time
 
 from itaml.errors import CheckpointError, ItamlError
 from itaml.modelstore.checksummed_json import Pointer
+from itaml.modelstore.exemplar_files import read_file
 from itaml.modelstore.model_folder import RECORD, ModelFolder
 
 ATTEMPTS = 100
@@ -63,7 +64,8 @@ def _problems(folder: ModelFolder) -> tuple[int, list[str]]:
 
 def _check_version(folder: ModelFolder, pointer: Pointer) -> int:
     """Check every file of a version; return how many there are."""
-    expected = {RECORD, *folder.read_version(pointer).manifest.files}
+    manifest = folder.read_version(pointer).manifest
+    expected = {RECORD, *manifest.files}
     try:
         names = sorted(os.listdir(folder.folder(pointer.number)))
     except OSError as error:
@@ -71,4 +73,7 @@ def _check_version(folder: ModelFolder, pointer: Pointer) -> int:
     for name in names:
         if name not in expected:
             raise CheckpointError(f"{folder.folder(pointer.number) / name} does not belong to the model")
-    return len(names)
+    files = {image.sha256: image for image in manifest.stored_images}
+    for image in files.values():
+        read_file(folder, image)
+    return len(names) + len(files)

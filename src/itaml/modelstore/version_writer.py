@@ -14,11 +14,22 @@ from pathlib import Path
 
 from itaml._version import __version__
 from itaml.errors import CheckpointError, ItamlError, UsageError
+from itaml.modelstore import exemplar_files
 from itaml.modelstore.checksummed_json import Pointer, add_checksum, checksum_of
 from itaml.modelstore.file_checks import UnreadableError, disk_error, file_sum, remove
 from itaml.modelstore.lock import acquire, release
 from itaml.modelstore.manifest import Manifest
-from itaml.modelstore.model_folder import KIND, LOCK, POINTER, RECORD, TENSORS, VERSIONS, ModelFolder, Version
+from itaml.modelstore.model_folder import (
+    EXEMPLARS,
+    KIND,
+    LOCK,
+    POINTER,
+    RECORD,
+    TENSORS,
+    VERSIONS,
+    ModelFolder,
+    Version,
+)
 from itaml.storage import State, dump_state, sync_folder, write_atomically
 
 logger = logging.getLogger(__name__)
@@ -46,6 +57,7 @@ def changing(model: ModelFolder) -> Iterator[None]:
         with suppress(ItamlError, OSError):
             if new and not model.numbers():
                 remove(model.path / VERSIONS)
+                remove(model.path / EXEMPLARS)
                 remove(model.path / LOCK)  # while it is held: nobody else can be in here
                 model.path.rmdir()
         release(handle)
@@ -63,8 +75,16 @@ def _reported(model: ModelFolder) -> Iterator[None]:
         raise disk_error(model.path, error, outcome) from error
 
 
-def write(model: ModelFolder, manifest: Manifest, state: State | None) -> Pointer:
+def write(
+    model: ModelFolder, manifest: Manifest, state: State | None, images: exemplar_files.Contents | None = None
+) -> Pointer:
     """Write a complete version, point to it, and remove all but the last two; only inside `changing`.
+
+    Args:
+        model: the folder.
+        manifest: of the new version.
+        state: its tensors.
+        images: files of exemplars that may not be there yet.
 
     Raises:
         ItamlError: the disk refused; the message says which version is in use.
@@ -76,6 +96,7 @@ def write(model: ModelFolder, manifest: Manifest, state: State | None) -> Pointe
             number = 0
         else:
             number = numbers[-1] + 1 if numbers else min(len(manifest.classes), 1)
+        exemplar_files.write_files(model, images or {})
         pointer = _write_version(model, number, manifest, state)
     _prune(model, lambda numbers: numbers[-KEPT:])
     return pointer
@@ -203,6 +224,7 @@ def _prune(model: ModelFolder, keep: Callable[[list[int]], list[int]]) -> None:
             old = model.folder(number)
             with suppress(OSError):
                 remove(old.rename(old.with_name(f".{old.name}.old")))
+    exemplar_files.sweep(model)
 
 
 def _sweep(model: ModelFolder) -> None:
@@ -215,9 +237,9 @@ def _sweep(model: ModelFolder) -> None:
         _prune(model, lambda numbers: [number for number in numbers if number <= now.number])
 
 
-def copy_version(version: Version, target: ModelFolder) -> None:
-    """Write a version as the first of another model."""
+def copy_version(version: Version, target: ModelFolder, images: exemplar_files.Contents) -> None:
+    """Write a version with the files of its exemplars as the first of another model."""
     with changing(target):
         if target.exists():
             raise UsageError(f"{target.path} holds a model already; choose another name")
-        write(target, version.manifest, version.state)
+        write(target, version.manifest, version.state, images)

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from itaml.learners.learner import GradientLearner
 from itaml.modelstore.image_classifier import ImageClassifier
 from itaml.modelstore.predictions import BATCH, prepare_inputs
 
@@ -62,7 +63,7 @@ def main(images: int, rounds: int) -> dict[str, Any]:
         made.learn(few)
         classifier = ImageClassifier.open(Path(folder) / "model", device="cpu")
         learner = classifier._model.learner
-        assert learner is not None
+        assert isinstance(learner, GradientLearner)
         network = learner.model.eval()
         decoded = prepare_inputs(classifier._model, files).images.load()[0]
 

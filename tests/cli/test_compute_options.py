@@ -83,7 +83,7 @@ def test_a_model_with_defaults_takes_the_format_that_the_probe_allows(
         assert _run([*words, "--backbone", "resnet18-small"]) == 0
     assert json.loads(said.getvalue())["new"] == ["blue", "red"]
     learner = ImageClassifier.open(tmp_path / "model", device="cpu")._model.learner
-    assert learner is not None
+    assert isinstance(learner, GradientLearner)
     assert learner.context.bf16 is bf16
 
 

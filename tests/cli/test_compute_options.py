@@ -22,6 +22,7 @@ from itaml.experiment.sweep.compare import plan
 from itaml.experiment.sweep.executors.pool import Pool
 from itaml.hardware.probe import Outcome
 from itaml.learners import compute
+from itaml.learners.learner import GradientLearner
 from itaml.sklearn import ITAMLClassifier
 from support import Force
 

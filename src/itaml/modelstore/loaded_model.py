@@ -151,7 +151,7 @@ def restore(manifest: Manifest, state: State | None, compute: Compute, like: Lea
     if state is None or manifest.shape is None:
         return Model(manifest, None, {})
     settings = build_settings(manifest)
-    if isinstance(settings, TrainingSettings) and not is_pretrained(settings.backbone):
+    if isinstance(settings, TrainingSettings) and _has_plain_network(manifest.method, settings):
         _check_network(settings.backbone, manifest.shape, state["learner"]["model"])
     learner = make_learner(manifest, settings, compute, like=like)
     learner.load_state_dict(state["learner"])
@@ -185,6 +185,11 @@ def make_learner(manifest: Manifest, settings: Settings, compute: Compute, like:
     if isinstance(like, FrozenLearner) and isinstance(learner, FrozenLearner):
         learner.cache = like.cache
     return learner
+
+
+def _has_plain_network(method: str, settings: TrainingSettings) -> bool:
+    """Say whether the weights of a model are those of its backbone: not features, nor a network of the method's own."""
+    return factory(method).traits.supports_compile and not is_pretrained(settings.backbone)
 
 
 def _check_network(backbone: str, shape: Shape, weights: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from itaml.modelstore.class_names import match_names
 from itaml.modelstore.history import with_renamed, without_classes
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.manifest import Manifest
+from itaml.modelstore.stored_images import merged, renumbered
 from itaml.registry import unknown
 
 
@@ -92,6 +93,7 @@ def merge(model: Model, source: str, target: str) -> Model:
         parts = [validation[label] for label in (kept, gone) if label in validation]
         validation[kept] = torch.cat(parts)
     manifest = without_classes(old, frozenset({source}), into=target)
+    manifest = manifest.model_copy(update={"stored_images": merged(old.stored_images, gone, kept)})
     return _renumbered(replace(model, manifest=manifest, validation_images=validation), old, [gone])
 
 
@@ -112,4 +114,6 @@ def _renumbered(model: Model, before: Manifest, gone: Iterable[int]) -> Model:
     ids = {old: new for new, old in enumerate(left)}
     editable(model).renumber_classes(ids)
     validation = {ids[old]: pixels for old, pixels in model.validation_images.items() if old in ids}
-    return replace(model, validation_images=validation)
+    stored = renumbered(model.manifest.stored_images, ids)
+    manifest = model.manifest.model_copy(update={"stored_images": stored})
+    return replace(model, manifest=manifest, validation_images=validation)

@@ -11,6 +11,7 @@ from itaml.events import Callback, ignore
 from itaml.learners.compute import limited_threads
 from itaml.modelstore import class_editing as editing
 from itaml.modelstore.class_editing import EditReport, find_class
+from itaml.modelstore.exemplar_files import sweep
 from itaml.modelstore.history import with_edit
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.purging import earlier_version, known_classes, purged, under_same_names
@@ -101,13 +102,14 @@ class EditableModel(StoredModel):
         self._pointer = write_with_past(
             self._folder, done.manifest, _state(done), None if past is None else (past.manifest, _state(past))
         )
+        sweep(self._folder)
         self._model = done
         return EditReport("forget", tuple(sorted(names)), done.manifest.classes, self.version)
 
     def _saved(self, action: str, names: tuple[str, ...], model: Model, notes: tuple[str, ...] = ()) -> EditReport:
         edited = replace(model, manifest=with_edit(model.manifest, action, names))
-        self._pointer = write(self._folder, edited.manifest, _state(edited))
-        self._model = edited
+        self._pointer = write(self._folder, edited.manifest, _state(edited), edited.files)
+        self._model = replace(edited, files={})
         return EditReport(action, names, edited.manifest.classes, self.version, notes)
 
 

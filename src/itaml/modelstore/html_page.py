@@ -13,6 +13,7 @@ from itaml.cli.formatting import percent
 from itaml.errors import ItamlError, MissingExtraError
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.manifest import LearnRecord, Manifest
+from itaml.modelstore.model_folder import ModelFolder
 from itaml.modelstore.review import Review, ReviewedImage, review
 from itaml.modelstore.stored_pixels import stored_pixels
 from itaml.modelstore.thumbnails import thumbnail
@@ -70,22 +71,22 @@ class Pair:
     likeness: str
 
 
-def write_page(path: Path, title: str, version: int, model: Model) -> None:
+def write_page(path: Path, title: str, version: int, model: Model, folder: ModelFolder) -> None:
     """Write the page of a model that has learned something.
 
     Raises:
         ItamlError: the file cannot be written.
     """
-    text = page(title, version, model)
+    text = page(title, version, model, folder)
     try:
         write_atomically(path, text.encode())
     except OSError as error:
         raise ItamlError(f"cannot write the page {path}: {error.strerror or error}") from error
 
 
-def page(title: str, version: int, model: Model) -> str:
+def page(title: str, version: int, model: Model, folder: ModelFolder) -> str:
     """Return the page of a model that has learned something."""
-    validation, exemplars = stored_pixels(model)
+    validation, exemplars = stored_pixels(model, folder)
     found = review(model, validation, exemplars)
     manifest = model.manifest
     with style():

@@ -195,7 +195,7 @@ class ImageClassifier(EditableModel):
         from itaml.modelstore.html_page import write_page  # noqa: PLC0415 (needs the extra `report`)
 
         with limited_threads(self._threads):
-            write_page(Path(path), self.path.resolve().name, self.version, self._model)
+            write_page(Path(path), self.path.resolve().name, self.version, self._model, self._folder)
 
     def draw_exemplars(self, path: PathLike) -> dict[int, str]:
         """Draw the exemplars as a contact sheet.

@@ -12,13 +12,12 @@ from itaml.data.images import ClassId
 from itaml.errors import DataError
 from itaml.events import Callback
 from itaml.modelstore.class_editing import editable
-from itaml.modelstore.duplicates import exemplars_of, stored_classes, without
+from itaml.modelstore.duplicates import exemplars_of, known_images, without
 from itaml.modelstore.image_reading import digests_of, read_images
 from itaml.modelstore.input_parsing import parse_inputs
 from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
 from itaml.modelstore.learning import learn
 from itaml.modelstore.loaded_model import Model
-from itaml.modelstore.stored_pixels import memory_of
 from itaml.text import count
 
 Copies = frozenset[tuple[ClassId, bytes]]  # stored images: the class that they are kept under, and their content
@@ -54,7 +53,7 @@ def _copies(model: Model, labelled: LabelledInputs, target: str, callback: Callb
     assert manifest.shape is not None
     assert manifest.pixels is not None
     read = read_images(labelled, manifest.shape, manifest.pixels, callback=callback)
-    stored = stored_classes(exemplars_of(memory_of(model)), model.validation_images)
+    stored = known_images(model)
     strange = sum(digest not in stored for digest in read.digests) + read.skipped
     if strange:
         raise DataError(
@@ -71,11 +70,22 @@ def _copies(model: Model, labelled: LabelledInputs, target: str, callback: Callb
 def _without(model: Model, copies: Copies) -> Model:
     """Undo the learning of stored images."""
     names = model.manifest.classes
-    for label, pixels in exemplars_of(memory_of(model)).items():
+    if model.memory is None:  # the learn that follows finds the copies, and undoes their learning
+        for label, kept in model.exemplar_counts.items():
+            if kept and sum(old == label for old, _ in copies) >= kept:
+                raise DataError(
+                    f"these are all images of class {names[label]!r} that the model keeps; merge the classes"
+                )
+        return model
+    for label, pixels in exemplars_of(model.memory).items():
         rows = [row for row, digest in enumerate(digests_of(pixels)) if (label, digest) in copies]
         if not rows:
             continue
         if len(rows) == len(pixels):
-            raise DataError(f"these are all images of class {names[label]!r} that the model keeps; merge the classes")
+            raise _all_of(names[label])
         editable(model).remove_images(pixels[rows], torch.full((len(rows),), label))
     return replace(model, validation_images=without(model.validation_images, copies))
+
+
+def _all_of(name: str) -> DataError:
+    return DataError(f"these are all images of class {name!r} that the model keeps; merge the classes")

@@ -6,7 +6,7 @@ with the smallest digests are kept, so that the choice depends on the images alo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -64,6 +64,17 @@ def without_stale(
         if rows:
             samples[label] = tensor[torch.tensor(rows)]
     return left, samples
+
+
+def renumbered(stored: Sequence[StoredImage], ids: Mapping[ClassId, ClassId]) -> tuple[StoredImage, ...]:
+    """Return the images with other class ids; those of classes without one are gone."""
+    return tuple(image.model_copy(update={"label": ids[image.label]}) for image in stored if image.label in ids)
+
+
+def merged(stored: Sequence[StoredImage], source: ClassId, target: ClassId) -> tuple[StoredImage, ...]:
+    """Return the images with those of `source` as the last ones of `target`."""
+    first = [image for image in stored if image.label != source]
+    return (*first, *renumbered(stored, {source: target}))
 
 
 def refresh(

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from itaml.data.images import ClassId
-from itaml.memory.buffer import Memory
-from itaml.modelstore.duplicates import exemplars_of
+from itaml.modelstore.exemplar_images import exemplar_images
 from itaml.modelstore.loaded_model import Model
+from itaml.modelstore.model_folder import ModelFolder
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +26,14 @@ class StoredPixels:
         return list(self.pixels[self.labels == class_id][:limit])
 
 
-def stored_pixels(model: Model) -> tuple[StoredPixels, StoredPixels]:
-    """Return the validation images and the exemplars of a model that has learned something."""
-    return _joined(model, model.validation_images), _joined(model, exemplars_of(memory_of(model)))
+def stored_pixels(model: Model, folder: ModelFolder) -> tuple[StoredPixels, StoredPixels]:
+    """Return the validation images and the exemplars of a model that has learned something.
 
-
-def memory_of(model: Model) -> Memory:
-    """Return the exemplars of a learner, none if it has no memory."""
-    memory = getattr(model.learner, "memory", None)
-    return memory if isinstance(memory, Memory) else Memory(budget=0)
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
+    validation = exemplar_images(model, folder, kind="validation")
+    return _joined(model, validation), _joined(model, exemplar_images(model, folder))
 
 
 def _joined(model: Model, images: Mapping[ClassId, Tensor]) -> StoredPixels:

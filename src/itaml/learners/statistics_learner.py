@@ -108,11 +108,7 @@ class StatisticsLearner:
         return Prediction(classes, tasks, probabilities, self.task_map.classes, unknown)
 
     def class_scores(self, images: Tensor) -> Tensor:
-        """Return calibrated logits (n, columns): their softmax is a probability.
-
-        Raises:
-            DataError: nothing was learned yet, or the images are of another shape.
-        """
+        """Return calibrated logits (n, columns): their softmax is a probability (see `predict` for errors)."""
         return self._class_scores(self._checked(images))
 
     def unknown_scores(self, images: Tensor) -> Tensor:

@@ -27,8 +27,8 @@ from itaml.config import DEFAULT_PRESET, Settings, build, load_preset
 from itaml.data.images import Shape
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.learners.api import Traits
+from itaml.models import backbone_traits
 from itaml.models.features import PIXELS, open_extractor
-from itaml.models.pretrained import is_pretrained
 from itaml.modelstore.loaded_model import factory
 from itaml.modelstore.manifest import Options, PixelFormat
 from itaml.registry import unknown
@@ -87,7 +87,7 @@ def choose(options: Options, statistics: ImageStatistics, *, gpu: bool) -> Choic
     if options.method is not None:
         method = options.method
     else:
-        wanted = photos if backbone is None else backbone != PIXELS and is_pretrained(backbone)
+        wanted = photos if backbone is None else backbone != PIXELS and backbone_traits(backbone).pretrained
         method = PHOTO_METHOD if wanted else "itaml"
     fields = factory(method).Settings.model_fields
     if "backbone" not in fields:
@@ -98,7 +98,7 @@ def choose(options: Options, statistics: ImageStatistics, *, gpu: bool) -> Choic
         trained = fields["backbone"].default != PIXELS
         small = "mlp" if size <= SMALL_SIDES[-1] else "resnet18-third" if gpu else "resnet18-small"
         backbone = PHOTO_BACKBONE if photos else small if trained else PIXELS
-    pretrained = backbone != PIXELS and is_pretrained(backbone)
+    pretrained = backbone != PIXELS and backbone_traits(backbone).pretrained
     if pretrained and options.image_size is None:
         size = open_extractor(backbone).extraction.size
     return Choice(method, backbone, pretrained, size)

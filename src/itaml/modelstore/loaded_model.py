@@ -24,8 +24,8 @@ from itaml.learners.api import Learner, LearnerFactory
 from itaml.learners.frozen import FrozenLearner
 from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
+from itaml.models import backbone_traits
 from itaml.models.classifier import build_classifier
-from itaml.models.pretrained import is_pretrained
 from itaml.models.task_map import TaskMap
 from itaml.modelstore.manifest import Manifest
 from itaml.modelstore.pixels import format_of
@@ -189,7 +189,7 @@ def make_learner(manifest: Manifest, settings: Settings, compute: Compute, like:
 
 def _has_plain_network(method: str, settings: TrainingSettings) -> bool:
     """Say whether the weights of a model are those of its backbone: not features, nor a network of the method's own."""
-    return factory(method).traits.supports_compile and not is_pretrained(settings.backbone)
+    return factory(method).traits.supports_compile and not backbone_traits(settings.backbone).pretrained
 
 
 def _check_network(backbone: str, shape: Shape, weights: Mapping[str, Any]) -> None:

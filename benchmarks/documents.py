@@ -15,6 +15,7 @@ from pathlib import Path
 
 import document_tables as tables
 import reproduction_tables as reproduction
+import photos_tables
 from document_parts import cell, runs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +43,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-what-matters": reproduction.what_matters,
     "reproduction-trials": reproduction.trials,
     "reproduction-authors-cifar": reproduction.authors_cifar,
+    "photos-incremental": photos_tables.incremental,
+    "photos-forgetting": photos_tables.forgetting,
+    "photos-unknown": photos_tables.unknown,
+    "photos-few": photos_tables.few,
+    "photos-speed": photos_tables.speed,
 }
 
 

@@ -1,0 +1,83 @@
+"""The tables of docs/photos.md, one function each, from benchmarks/results/photos/*.json."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from document_parts import load, table
+
+METHODS = ("lda", "ranpac", "ncm", "itaml", "replay", "joint logistic regression")
+NAMES = {"lda": "LDA", "ranpac": "RanPAC", "ncm": "NCM", "itaml": "iTAML, head alone", "replay": "replay, head alone"}
+
+
+def incremental() -> str:
+    """Class accuracy in per cent of every method on the same features."""
+    found = load("photos/incremental")
+    rows = [
+        [name, NAMES.get(method, method), *(_percent(row["class"][str(p)]) for p in found["settings"]["p"])]
+        for name, results in found["results"].items()
+        for method, row in results.items()
+        if method in METHODS
+    ]
+    return table(["images", "method", *(f"p = {p}" for p in found["settings"]["p"])], rows)
+
+
+def forgetting() -> str:
+    """Forgetting of LDA over the tasks of each set, and the shrinkage that was chosen."""
+    found = load("photos/incremental")
+    rows = []
+    for name, results in found["results"].items():
+        row = results["lda"]
+        same = "yes" if row["same weights in another order"] else "no"
+        tasks = str(found["settings"]["sets"][name]["tasks"])
+        rows.append([name, tasks, _percent(row["forgetting"]), same, f"{row['shrinkage']:g}"])
+    return table(["images", "learns", "forgetting", "same weights in another order", "shrinkage"], rows)
+
+
+def unknown() -> str:
+    """Unknown images and calibration, mean over seeds."""
+    found = load("photos/unknown")
+    columns = {
+        "AUROC": "auroc: sum of signals",
+        "AUROC, energy": "auroc: energy",
+        "AUROC, largest probability": "auroc: maximum probability",
+        "known refused": "known refused",
+        "strange found": "strange called unknown",
+        "strange found at 5 % refused": "strange called unknown at 5 % refused",
+        "ECE": "calibration error",
+    }
+    rows = [
+        [name, *(_percent(statistics.mean(result[key])) for key in columns.values())]
+        for name, result in found["results"].items()
+    ]
+    return table(["images", *columns], rows)
+
+
+def few() -> str:
+    """Few images per class."""
+    rows = [
+        [name, count, *(_percent(row[key]) for key in ("accuracy", "calibration error", "known refused"))]
+        for name, result in _sets(load("photos/few"))
+        for count, row in result["images per class"].items()
+    ]
+    return table(["images", "per class", "accuracy", "ECE", "known refused"], rows)
+
+
+def speed() -> str:
+    """Forward passes per second of EfficientNet-Lite0, as ratios to eager torch."""
+    found = {threads: load(f"photos/speed-{threads}-threads")["results"] for threads in (1, 2)}
+    rows = [
+        [form, *(f"{found[threads][form]['ratio to eager']:.2f}" for threads in (1, 2))]
+        for form in found[1]
+        if form in found[2]
+    ]
+    return table(["forward pass", "1 thread", "2 threads"], rows)
+
+
+def _sets(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, found["results"][name]) for name in found["settings"]["sets"]]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"

@@ -207,7 +207,7 @@ def test_labels_that_cannot_be_classes_are_refused(tmp_path: Path, labels: list[
 
 
 def test_an_unknown_image_is_told_from_a_class(classifier: ImageClassifier) -> None:
-    known, unknown = classifier.predict([big()])[0], classifier.predict([big()], unknown_below=1.0)[0]
+    known, unknown = classifier.predict([big()])[0], classifier.predict([big()], unknown=1.0)[0]
     assert (known.known, unknown.known, unknown.label) == (True, False, "unknown")
     assert unknown.to_json()["known"] is False
     missing = classifier.predict(["missing.png"])[0]
@@ -230,9 +230,9 @@ def test_impossible_epochs_are_refused(classifier: ImageClassifier, epochs: Any)
         {"top": True},
         {"top": 1.5},
         {"top": 0},
-        {"unknown_below": float("nan")},
-        {"unknown_below": 2},
-        {"unknown_below": "0.5"},
+        {"unknown": float("nan")},
+        {"unknown": 2},
+        {"unknown": "0.5"},
     ],
 )
 def test_impossible_options_of_predict_are_refused(classifier: ImageClassifier, option: dict[str, Any]) -> None:

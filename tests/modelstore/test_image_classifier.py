@@ -104,7 +104,7 @@ def test_groups_find_the_task_together(digits: Path, made: Path) -> None:
 def test_top_and_unknown(digits: Path, made: Path) -> None:
     classifier = ImageClassifier.open(made)
     files = sorted((digits / "test" / "digit 7").iterdir())  # never learned
-    predictions = classifier.predict(files, top=3, unknown_below=1.0)
+    predictions = classifier.predict(files, top=3, unknown=1.0)
     assert {prediction.label for prediction in predictions} == {"unknown"}
     for prediction in predictions:
         assert len(prediction.top) == 3

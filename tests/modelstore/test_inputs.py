@@ -80,7 +80,7 @@ def test_the_forms_of_answers(itaml: Itaml, digits: Path, made: Path, monkeypatc
     assert task_map[0].split() == ["file", "class", "confidence", "task", "then"]
     assert len(task_map) == count + 1
     rows = list(csv.DictReader(io.StringIO(itaml("predict", made, folder, "--format", "csv", "--top", 2).out)))
-    assert list(rows[0]) == ["file", "class", "confidence", "task", "class2", "confidence2"]
+    assert list(rows[0]) == ["file", "class", "confidence", "task", "known", "class2", "confidence2"]
     assert len(rows) == count
     lines = itaml("predict", made, f"{digits}/test/*5/*.png", "--continuum", "--format", "jsonl").out.splitlines()
     predictions = [json.loads(line) for line in lines]
@@ -89,7 +89,7 @@ def test_the_forms_of_answers(itaml: Itaml, digits: Path, made: Path, monkeypatc
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{predictions[0]['file']}\n\n{predictions[1]['file']}\n"))
     code, out, _ = itaml("predict", made, "-", "--stream", "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 3)
-    unknown = itaml("predict", made, predictions[0]["file"], "--unknown-below", 1, "--format", "csv").out
+    unknown = itaml("predict", made, predictions[0]["file"], "--unknown", 1, "--format", "csv").out
     assert unknown.splitlines()[1].split(",")[1] == "unknown"
     grouped = itaml("predict", made, digits / "test", "--group-by", "folder", "--format", "jsonl").out.splitlines()
     assert len({json.loads(line)["group"] for line in grouped}) == 8

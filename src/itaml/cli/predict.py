@@ -19,7 +19,7 @@ from itaml.errors import DataError, UsageError
 from itaml.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
-    from itaml.modelstore.predictions import Grouping, ImagePrediction
+    from itaml.modelstore.predictions import Grouping, ImagePrediction, Unknown
 
 FORMATS = ("table", "csv", "jsonl")
 
@@ -46,9 +46,13 @@ def command(
         typer.Option(min=1, help="With --stream: images of one task in a row on average; else estimated."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many classes to tell for each image.")] = 1,
-    unknown_below: Annotated[
-        float, typer.Option(min=0, max=1, help="Predict `unknown` where the confidence is below this.")
-    ] = 0.0,
+    unknown: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|never|NUMBER",
+            help="Predict `unknown` where an image looks like no class, never, or if the confidence is below NUMBER.",
+        ),
+    ] = "auto",
     rank: Annotated[
         str | None,
         typer.Option(metavar="uncertain", help="Order images by how much labelling them would teach, most first."),
@@ -73,6 +77,7 @@ def command(
     group = _grouping(continuum, group_by, stream)
     if mean_run is not None and group != "stream":
         raise UsageError("--mean-run is for --stream")
+    told = _unknown(unknown)
     set_threads(threads)
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable images have rows of their own
     from itaml.cli.formatting import count, printable
@@ -90,7 +95,7 @@ def command(
         group=group,
         mean_run=mean_run,
         top=top,
-        unknown_below=unknown_below,
+        unknown=told,
         rank="uncertain" if rank else None,
     )
     if hasattr(sys.stdout, "reconfigure"):
@@ -118,6 +123,20 @@ def _grouping(continuum: bool, group_by: str | None, stream: bool) -> Grouping:
     if continuum + stream + (group_by is not None) > 1:
         raise UsageError("--continuum, --group-by and --stream exclude each other")
     return "all" if continuum else "stream" if stream else "folder" if group_by else "each"
+
+
+def _unknown(value: str) -> Unknown:
+    if value == "auto":
+        return "auto"
+    if value == "never":
+        return "never"
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise UsageError(f"--unknown is auto, never or a number between 0 and 1, not {value!r}")
+    return number
 
 
 def expand(arguments: Iterable[str], stdin: TextIO, left_out: list[str]) -> Iterator[str]:
@@ -186,14 +205,15 @@ def _plain(prediction: ImagePrediction, top: int) -> dict[str, Any]:
 def _csv(predictions: list[ImagePrediction], top: int) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     more = [f"{name}{rank}" for rank in range(2, top + 1) for name in ("class", "confidence")]
-    writer.writerow(["file", "class", "confidence", "task", *more])
+    writer.writerow(["file", "class", "confidence", "task", "known", *more])
     for prediction in predictions:
         if prediction.error:
-            writer.writerow([safe_cell(prediction.file), "", "", ""] + [""] * len(more))
+            writer.writerow([safe_cell(prediction.file), "", "", "", "no"] + [""] * len(more))
             continue
         others = [cell for name, share in prediction.top[1:] for cell in (name, f"{share:.6f}")]
-        cells = [prediction.file, prediction.label, f"{prediction.confidence:.6f}", _task(prediction), *others]
-        writer.writerow([*map(safe_cell, cells)] + [""] * (4 + len(more) - len(cells)))
+        known = "yes" if prediction.known else "no"
+        cells = [prediction.file, prediction.label, f"{prediction.confidence:.6f}", _task(prediction), known, *others]
+        writer.writerow([*map(safe_cell, cells)] + [""] * (5 + len(more) - len(cells)))
 
 
 def _jsonl(predictions: list[ImagePrediction], top: int) -> None:

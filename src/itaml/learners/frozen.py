@@ -81,7 +81,7 @@ class FrozenLearner:
         if tuple(images.shape[1:]) != self.shape:
             expected, found = (" x ".join(map(str, shape)) for shape in (self.shape, images.shape[1:]))
             raise DataError(f"the model takes images of shape {expected}, these are {found}")
-        found_features = self.cache.features(images, self.extractor.extraction.key, self.extractor)
+        found_features = self.cache.features(images, self.extractor.cache_key, self.extractor)
         return _rounded(found_features)[:, :, None, None]
 
     def learn(self, task: Task) -> None:

@@ -32,3 +32,15 @@ def check_number(name: str, value: Any, *, least: float, limit: float = float("i
     ):
         limits = f"at least {least}" if limit == float("inf") else f"between {least} and {limit}"
         raise SettingsError(f"{name} must be a number {limits}, not {value!r:.60}")
+
+
+def check_unknown(value: Any) -> None:
+    """Refuse what does not say when an image is unknown.
+
+    Raises:
+        SettingsError: it is neither auto, never nor a number between 0 and 1.
+    """
+    if isinstance(value, str) and value in ("auto", "never"):
+        return
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
+        raise SettingsError(f"unknown must be auto, never or a number between 0 and 1, not {value!r:.60}")

@@ -1,8 +1,10 @@
 """Calibrated confidence, and unknown images, of learners that say neither themselves.
 
 After each learn a temperature for the probabilities and a threshold are fitted to the validation images, each alone.
-The signal of an unknown image is the log-odds of the most probable class; the threshold refuses about one in twenty
-validation images. Learners with a calibration of their own (`learners.api.KnowsUnknown`) are left as they are.
+The signal of an unknown image is the log-odds of the most probable class. The threshold is the k-th smallest signal of
+n validation images, k = floor((n + 1) / 20): a new image of a known class is below it with probability k / (n + 1),
+5 % at most (conformal prediction), and with fewer than 19 nothing is refused. Learners with a calibration of their own
+(`learners.api.KnowsUnknown`) are left as they are.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from torch import Tensor
 from itaml.data.images import ClassId
 from itaml.errors import CheckpointError
 from itaml.inference.temperature import FEWEST, fit_temperature
-from itaml.inference.unknown import UnknownDetector, fit_unknown_detector, score_signals
+from itaml.inference.unknown import UnknownDetector, score_signals
 from itaml.learners.api import Learner, Prediction
+from itaml.learners.components.head_fit import REFUSE
 
 LEAST_PROBABILITY = 1e-12
 BATCH = 500
@@ -53,7 +56,7 @@ class Confidence:
             CheckpointError: it is not such a state.
         """
         if state is None:
-            return cls()
+            return UNCALIBRATED
         values, mean, std = (state.get(name) for name in ("values", "mean", "std"))
         shapes = [tuple(value.shape) if isinstance(value, Tensor) else None for value in (values, mean, std)]
         if shapes != [(2,), (1,), (1,)] or not isinstance(values, Tensor) or not bool(values[0] > 0):
@@ -63,23 +66,31 @@ class Confidence:
         return cls(float(values[0]), UnknownDetector(mean, std, float(values[1])))
 
 
+UNCALIBRATED = Confidence()
+
+
 def fit_confidence(learner: Learner, validation: Mapping[ClassId, Tensor]) -> Confidence:
-    """Fit to validation samples of each class; fewer than ten say nothing, and nothing is refused."""
+    """Fit to validation samples of each class; fewer than ten leave the probabilities as they are."""
     classes = [label for label, samples in validation.items() if len(samples)]
     if sum(len(validation[label]) for label in classes) < FEWEST:
-        return Confidence()
+        return UNCALIBRATED
     samples = torch.cat([validation[label] for label in classes])
     labels = [label for label in classes for _ in range(len(validation[label]))]
     parts = []
     for part in samples.split(BATCH):
         found = learner.predict(part, torch.arange(len(part)))
         if found.unknown is not None:
-            return Confidence()
+            return UNCALIBRATED
         parts.append(_log(found.probabilities))
     scores = torch.cat(parts)
     column = {label: number for number, label in enumerate(found.columns)}
-    temperature = fit_temperature(scores, torch.tensor([column[label] for label in labels]))
-    return Confidence(temperature, fit_unknown_detector(_signal(scores / temperature)))
+    temperature = fit_temperature(scores, torch.tensor([column[label] for label in labels]), smooth=True)
+    return Confidence(temperature, _detector(_signal(scores / temperature)[:, 0]))
+
+
+def _detector(signals: Tensor) -> UnknownDetector:
+    rank = int(REFUSE * (len(signals) + 1))
+    return replace(NEVER, threshold=float(signals.sort().values[rank - 1])) if rank else NEVER
 
 
 def _log(probabilities: Tensor) -> Tensor:

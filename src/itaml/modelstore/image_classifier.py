@@ -14,7 +14,7 @@ from itaml.config import Compute, build
 from itaml.errors import DataError, SettingsError
 from itaml.events import Callback, ignore
 from itaml.learners.compute import check_compute, check_threads, limited_threads
-from itaml.modelstore.argument_checks import check_number, check_whole
+from itaml.modelstore.argument_checks import check_number, check_unknown, check_whole
 from itaml.modelstore.contact_sheet import MAX_PER_ROW, contact_sheet
 from itaml.modelstore.editable_model import EditableModel
 from itaml.modelstore.exemplar_images import exemplar_images
@@ -23,7 +23,7 @@ from itaml.modelstore.learning import LearnReport, learn
 from itaml.modelstore.loaded_model import factory
 from itaml.modelstore.manifest import Manifest, Options
 from itaml.modelstore.model_folder import ModelFolder, Version
-from itaml.modelstore.predictions import Grouping, ImagePrediction, predict_images, prepare_inputs
+from itaml.modelstore.predictions import Grouping, ImagePrediction, Unknown, predict_images, prepare_inputs
 from itaml.modelstore.stored import NOT_WRITTEN, PathLike
 from itaml.modelstore.uncertainty import Ranking, rank_uncertain
 from itaml.modelstore.version_writer import changing, write
@@ -138,7 +138,7 @@ class ImageClassifier(EditableModel):
         group: Grouping = "each",
         mean_run: float | None = None,
         top: int = 1,
-        unknown_below: float = 0.0,
+        unknown: Unknown = "auto",
         rank: Ranking | None = None,
     ) -> list[ImagePrediction]:
         """Predict the class of images.
@@ -151,7 +151,8 @@ class ImageClassifier(EditableModel):
                 `stream` whose task changes now and then.
             mean_run: for streams, how many images of one task come in a row on average; estimated if not given.
             top: how many classes to tell.
-            unknown_below: predict `unknown` where the confidence is below this.
+            unknown: `auto` predicts `unknown` for images that look like none of the classes, by a threshold that was
+                calibrated in the last learn; `never` does not; a number does where the confidence is below it.
             rank: `uncertain` returns first the images that labelling would teach most (see `uncertainty`).
 
         Raises:
@@ -163,7 +164,7 @@ class ImageClassifier(EditableModel):
         if rank not in (None, "uncertain"):
             raise SettingsError(f"rank must be uncertain, not {rank!r}")
         check_whole("top", top)
-        check_number("unknown_below", unknown_below, least=0, limit=1)
+        check_unknown(unknown)
         if mean_run is not None:
             check_number("mean_run", mean_run, least=1)
         if self._model.learner is None:
@@ -176,7 +177,7 @@ class ImageClassifier(EditableModel):
                 by=group,
                 mean_run=mean_run,
                 top=len(self.classes) if rank else top,
-                unknown_below=unknown_below,
+                unknown=unknown,
             )
         if rank is None:
             return found

@@ -27,6 +27,7 @@ from itaml.memory.buffer import Memory
 from itaml.models import backbone_traits
 from itaml.models.classifier import build_classifier
 from itaml.models.task_map import TaskMap
+from itaml.modelstore.confidence import UNCALIBRATED, Confidence
 from itaml.modelstore.manifest import Manifest
 from itaml.modelstore.pixels import format_of
 from itaml.modelstore.validation import ValidationImages
@@ -42,6 +43,7 @@ class Model:
     manifest: Manifest
     learner: Learner | None  # None before the first learn
     validation_images: ValidationImages  # as samples: images, or their features
+    confidence: Confidence = UNCALIBRATED  # of a learner that does not calibrate itself
     files: Mapping[str, bytes] = field(default_factory=dict)  # stored images that are not on disk yet, by SHA-256
 
     @property
@@ -100,7 +102,8 @@ class Model:
         images = {str(label): pixels for label, pixels in self.validation_images.items()}
         if isinstance(self.learner, FrozenLearner):
             images = {label: features.half() for label, features in images.items()}  # exact: see `FrozenLearner`
-        return {"learner": self.ready.state_dict(), "validation": images}
+        confidence = self.confidence.state_dict()
+        return {"learner": self.ready.state_dict(), "validation": images, "confidence": confidence}
 
     def copy(self, compute: Compute) -> Model:
         """Return an equal model that can be trained while this one stays as it is."""
@@ -169,7 +172,7 @@ def restore(manifest: Manifest, state: State | None, compute: Compute, like: Lea
         raise CheckpointError(f"the exemplars have shape {tuple(kept.shape[1:])}, not {manifest.shape}")
     if manifest.pixels is None:  # a folder of format 1 or older
         manifest = manifest.model_copy(update={"pixels": format_of(kept)})
-    return Model(manifest, learner, validation_images)
+    return Model(manifest, learner, validation_images, Confidence.from_state(state.get("confidence")))
 
 
 def build_settings(manifest: Manifest, **changes: Any) -> Settings:

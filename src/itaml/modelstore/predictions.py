@@ -23,6 +23,7 @@ from itaml.modelstore.inputs import unreadable
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.validation import of_task
 
+Unknown = Literal["auto", "never"] | float  # a number: unknown if the confidence is below it
 Grouping = Literal["each", "all", "folder", "stream"]
 BATCH = 128  # images of a forward pass
 LEAST_PROBABILITY = 1e-40  # whose logarithm stays finite
@@ -78,7 +79,7 @@ def predict_images(
     by: Grouping,
     mean_run: float | None,
     top: int,
-    unknown_below: float,
+    unknown: Unknown,
 ) -> list[ImagePrediction]:
     """Return a prediction for each image, in order."""
     kept, samples, alone = _read(model, inputs.images, by=by)
@@ -87,19 +88,32 @@ def predict_images(
     predictions: list[ImagePrediction | None] = [None] * len(inputs.images)
     if len(kept):
         found = alone if alone is not None and by == "each" else model.core.predict(samples, groups)
+        found = model.confidence(found)
         tasks = model.task_map.task_of(found.classes) if found.tasks is None else found.tasks
         names = [model.manifest.classes[label] for label in found.columns]
         order, values = _ranked(found, top)
-        rows = zip(kept.tolist(), tasks.tolist(), groups.tolist(), order.tolist(), values.tolist(), strict=True)
-        for row, task, number, best, likely in rows:
+        is_known = _known(found, values[:, 0], unknown)
+        rows = zip(
+            kept.tolist(), tasks.tolist(), groups.tolist(), order.tolist(), values.tolist(), is_known, strict=True
+        )
+        for row, task, number, best, likely, known in rows:
             ranked = tuple((names[column], value) for column, value in zip(best, likely, strict=True))
-            known = likely[0] >= unknown_below
             label = ranked[0][0] if known else UNKNOWN
             predictions[row] = ImagePrediction(inputs.files[row], label, likely[0], task, number, ranked, known=known)
     reasons = dict(unreadable(inputs.images).entries)
     return [
         prediction or _unreadable(file, reasons) for file, prediction in zip(inputs.files, predictions, strict=True)
     ]
+
+
+def _known(found: Prediction, confidence: Tensor, unknown: Unknown) -> list[bool]:
+    """Return which images are of a class of the model."""
+    if unknown == "never":
+        return [True] * len(confidence)
+    if unknown == "auto":
+        return [True] * len(confidence) if found.unknown is None else (~found.unknown).tolist()
+    known: list[bool] = (confidence >= unknown).tolist()
+    return known
 
 
 def _read(model: Model, images: ImageSet, *, by: Grouping) -> tuple[Tensor, Tensor, Prediction | None]:

@@ -24,6 +24,7 @@ from itaml.modelstore.accuracy import (
     task_accuracies,
     task_scores,
 )
+from itaml.modelstore.confidence import fit_confidence
 from itaml.modelstore.defaults import default_epochs
 from itaml.modelstore.duplicates import Known, remove_exemplars, without
 from itaml.modelstore.loaded_model import Model, build_settings, image_memory, make_learner
@@ -84,6 +85,7 @@ def train(model: Model, arriving: Arriving, *, epochs: int | None, compute: Comp
     _set_callback(model, callback)
     model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten())))
     done = _keep(model, samples, share=share, classes=len(arriving.classes))
+    done = replace(done, confidence=fit_confidence(done.core, done.validation_images))
     return _measured(model, done, samples, task_map, before)
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import document_tables as tables
-import reproduction_tables as reproduction
 import photos_tables
+import reproduction_tables as reproduction
 from document_parts import cell, runs
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -93,6 +93,23 @@ def test_few_validation_images_change_nothing_and_refuse_nothing() -> None:
     assert not bool(confidence(found).unknown.any())  # type: ignore[union-attr]
 
 
+def test_certain_images_do_not_make_the_confidence_certain() -> None:
+    right = {label: 9.0 * torch.eye(3)[column].repeat(8, 1)[:, :, None, None] for column, label in enumerate(CLASSES)}
+    learner = Overconfident(factor=1.0)
+    confidence = fit_confidence(learner, right)
+    after = confidence(learner.predict(right[4])).probabilities.amax(1)
+    assert bool((after < 0.999).all())
+    assert bool((after > 0.9).all())
+
+
+def test_fewer_than_nineteen_validation_images_refuse_nothing() -> None:
+    every = samples(60, 0)
+    some = {label: part[:6] for label, part in every.items()}  # eighteen in all
+    assert fit_confidence(Overconfident(), some).detector.threshold == -math.inf
+    some[4] = every[4][:7]
+    assert fit_confidence(Overconfident(), some).detector.threshold > -math.inf
+
+
 def test_a_learner_that_says_what_is_unknown_is_left_alone() -> None:
     learner = Overconfident(says_unknown=True)
     confidence = fit_confidence(learner, samples(100, 0))

@@ -106,6 +106,9 @@ def test_top_and_unknown(digits: Path, made: Path) -> None:
     files = sorted((digits / "test" / "digit 7").iterdir())  # never learned
     predictions = classifier.predict(files, top=3, unknown=1.0)
     assert {prediction.label for prediction in predictions} == {"unknown"}
+    never = classifier.predict(files, unknown="never")
+    assert all(prediction.known and prediction.label in classifier.classes for prediction in never)
+    assert [prediction.confidence for prediction in never] == [prediction.confidence for prediction in predictions]
     for prediction in predictions:
         assert len(prediction.top) == 3
         assert prediction.confidence == prediction.top[0][1]

@@ -90,7 +90,12 @@ def test_the_forms_of_answers(itaml: Itaml, digits: Path, made: Path, monkeypatc
     code, out, _ = itaml("predict", made, "-", "--stream", "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 3)
     unknown = itaml("predict", made, predictions[0]["file"], "--unknown", 1, "--format", "csv").out
-    assert unknown.splitlines()[1].split(",")[1] == "unknown"
+    (row,) = csv.DictReader(io.StringIO(unknown))
+    assert (row["class"], row["known"]) == ("unknown", "no")
+    code, _, err = itaml("predict", made, predictions[0]["file"], "--unknown", "often")
+    assert (code, "--unknown is auto, never or a number between 0 and 1, not 'often'" in err) == (2, True)
+    never = itaml("predict", made, folder, "--unknown", "never", "--format", "csv").out
+    assert {row["known"] for row in csv.DictReader(io.StringIO(never))} == {"yes"}
     grouped = itaml("predict", made, digits / "test", "--group-by", "folder", "--format", "jsonl").out.splitlines()
     assert len({json.loads(line)["group"] for line in grouped}) == 8
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +42,7 @@ def learner(network: str, tasks: int, engine: str) -> GradientLearner:
 def itaml_step(made: GradientLearner, batch: Batch) -> Callable[[], object]:
     optimizer = made.trainer.optimizer()
     made.model.train()
-    return lambda: made.method.step(batch, optimizer)
+    return lambda: made.method.step(replace(batch), optimizer)  # a batch keeps its logits
 
 
 def joint_step(made: GradientLearner, batch: Batch) -> Callable[[], object]:

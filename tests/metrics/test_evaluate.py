@@ -160,7 +160,7 @@ def test_the_seed_decides_which_samples_are_together() -> None:
 
 @pytest.mark.parametrize("p", [0, -1])
 def test_a_continuum_of_none_is_refused(p: int) -> None:
-    with pytest.raises(SettingsError, match=f"at least one sample, not {p}"):
+    with pytest.raises(SettingsError, match=rf"p must be >= 1 \(got {p}\)"):
         continuum_ids(torch.zeros(3, dtype=torch.int64), p, generator=seeding.generator(0))
 
 

@@ -19,6 +19,7 @@ from itaml.modelstore.contact_sheet import MAX_PER_ROW, contact_sheet
 from itaml.modelstore.editable_model import EditableModel
 from itaml.modelstore.exemplar_images import exemplar_images
 from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
+from itaml.modelstore.learn_checkpoint import LearnCheckpoint
 from itaml.modelstore.learning import LearnReport, learn
 from itaml.modelstore.loaded_model import factory
 from itaml.modelstore.manifest import Manifest, Options
@@ -103,6 +104,8 @@ class ImageClassifier(EditableModel):
     ) -> LearnReport:
         """Learn images and save: classes that are new become a new task, others are refreshed.
 
+        A learn that was interrupted continues from its last saved epoch when it is called again with the same images.
+
         Args:
             data: a folder of class folders, or several of them; with `labels`, images as `predict` takes them.
             labels: the class of each image, text or numbers, if `data` is images; numbers become names.
@@ -123,12 +126,21 @@ class ImageClassifier(EditableModel):
             check_whole("epochs", epochs)
         labelled = data if isinstance(data, LabelledInputs) else parse_labelled(data, labels)
         with changing(self._folder), limited_threads(self._threads):
-            model, report = learn(self._latest(), labelled, epochs=epochs, compute=self._compute, callback=callback)
+            checkpoint = LearnCheckpoint(self._folder)
+            model, report = learn(
+                self._latest(),
+                labelled,
+                epochs=epochs,
+                compute=self._compute,
+                callback=callback,
+                checkpoint=checkpoint,
+            )
             if report.changed:
                 if not self._folder.exists():
                     write(self._folder, Manifest(options=model.manifest.options), None)
                 self._pointer = write(self._folder, model.manifest, model.state(), model.files)
                 self._model = replace(model, files={})
+            checkpoint.clear()
         return report
 
     def predict(

@@ -18,6 +18,7 @@ from itaml.modelstore.defaults import ImageStatistics, are_photos, choose, defau
 from itaml.modelstore.duplicates import compare, known_images
 from itaml.modelstore.image_reading import ReadImages, read_images
 from itaml.modelstore.labelled_inputs import LabelledInputs
+from itaml.modelstore.learn_checkpoint import LearnCheckpoint
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.manifest import LearnRecord, Manifest, TaskRecord
 from itaml.modelstore.training import Arriving, Trained, train
@@ -34,7 +35,13 @@ class LearnReport:
 
 
 def learn(
-    model: Model, labelled: LabelledInputs, *, epochs: int | None, compute: Compute, callback: Callback
+    model: Model,
+    labelled: LabelledInputs,
+    *,
+    epochs: int | None,
+    compute: Compute,
+    callback: Callback,
+    checkpoint: LearnCheckpoint,
 ) -> tuple[Model, LearnReport]:
     """Learn what was gathered; the model given is used up. `epochs` of None is what the model was made with.
 
@@ -55,7 +62,14 @@ def learn(
         return model, LearnReport(_record(manifest, arriving, read, None, start), notes, changed=False)
     if model.manifest.shape is None:
         manifest = with_defaults(model.manifest, labelled, compute, grey=read.grey)
-    trained = train(replace(model, manifest=manifest), arriving, epochs=epochs, compute=compute, callback=callback)
+    trained = train(
+        replace(model, manifest=manifest),
+        arriving,
+        epochs=epochs,
+        compute=compute,
+        callback=callback,
+        checkpoint=checkpoint,
+    )
     record = _record(manifest, arriving, read, trained, start)
     tasks = (*manifest.tasks, TaskRecord(classes=record.new, learned=record.date)) if record.new else manifest.tasks
     changes = {"classes": arriving.classes, "tasks": tasks, "learns": (*manifest.learns, record)}

@@ -31,6 +31,7 @@ from itaml.storage import State, parse_state
 
 POINTER, LOCK, VERSIONS, RECORD, TENSORS = "current.json", "lock", "versions", "model.json", "state.safetensors"
 EXEMPLARS = "exemplars"
+CHECKPOINT = "learning.safetensors"  # of a learn that is under way, or was interrupted
 KIND = "library state"
 ATTEMPTS = 50  # to read a version while writers replace versions
 _NUMBER = re.compile(r"[0-9]{6,9}")
@@ -186,7 +187,7 @@ class ModelFolder:
 
 
 def _ours(name: str) -> bool:
-    return name in (LOCK, VERSIONS, EXEMPLARS) or name.startswith(f".{POINTER}.")
+    return name in (LOCK, VERSIONS, EXEMPLARS, CHECKPOINT) or name.startswith(f".{POINTER}.")
 
 
 def _listed(folder: Path) -> list[str]:

@@ -27,6 +27,7 @@ from itaml.modelstore.accuracy import (
 from itaml.modelstore.confidence import fit_confidence
 from itaml.modelstore.defaults import default_epochs
 from itaml.modelstore.duplicates import Known, remove_exemplars, without
+from itaml.modelstore.learn_checkpoint import LearnCheckpoint, learn_key
 from itaml.modelstore.loaded_model import Model, build_settings, image_memory, make_learner
 from itaml.modelstore.manifest import TaskScore
 from itaml.modelstore.pixels import BYTES
@@ -60,7 +61,15 @@ class Trained:
     scores: tuple[TaskScore, ...]
 
 
-def train(model: Model, arriving: Arriving, *, epochs: int | None, compute: Compute, callback: Callback) -> Trained:
+def train(
+    model: Model,
+    arriving: Arriving,
+    *,
+    epochs: int | None,
+    compute: Compute,
+    callback: Callback,
+    checkpoint: LearnCheckpoint,
+) -> Trained:
     """Learn the images that arrive; the model given is used up. `epochs` of None is what the model was made with.
 
     Raises:
@@ -82,8 +91,9 @@ def train(model: Model, arriving: Arriving, *, epochs: int | None, compute: Comp
         share = 0
     before = task_accuracies(model.core, model.validation_images, old_map)
     _set_budget(model, manifest.options.memory - share * len(arriving.classes))
-    _set_callback(model, callback)
-    model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten())))
+    key = learn_key(model.manifest, arriving.classes, digests, precision=_precision(model))
+    with checkpoint.resuming(model.core, key, callback):
+        model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten())))
     done = _keep(model, samples, share=share, classes=len(arriving.classes))
     done = replace(done, confidence=fit_confidence(done.core, done.validation_images))
     return _measured(model, done, samples, task_map, before)
@@ -119,9 +129,9 @@ def _set_budget(model: Model, budget: int) -> None:
         memory.budget = budget
 
 
-def _set_callback(model: Model, callback: Callback) -> None:
-    if hasattr(model.core, "callback"):
-        model.core.callback = callback
+def _precision(model: Model) -> str:
+    context = getattr(model.core, "context", None)
+    return "bf16" if getattr(context, "bf16", False) else "fp32"
 
 
 def _without_stale(model: Model, samples: ArrivingImages, known: Known) -> Model:

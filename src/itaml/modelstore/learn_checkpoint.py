@@ -29,12 +29,12 @@ class LearnCheckpoint:
     """Saves the progress of one learn in the model's folder.
 
     Args:
-        folder: of the model.
+        folder: of the model; None saves nothing.
         seconds: save after an epoch when the last checkpoint is older than this; 0 saves after every epoch.
     """
 
-    def __init__(self, folder: ModelFolder, *, seconds: float = SECONDS) -> None:
-        self.path = folder.path / CHECKPOINT
+    def __init__(self, folder: ModelFolder | None, *, seconds: float = SECONDS) -> None:
+        self.path = None if folder is None else folder.path / CHECKPOINT
         self.seconds = seconds
 
     @contextmanager
@@ -66,12 +66,13 @@ class LearnCheckpoint:
     def clear(self) -> None:
         """Remove the checkpoint; a disk that refuses is not a failure of the learn, which is complete."""
         try:
-            self.path.unlink(missing_ok=True)
+            if self.path is not None:
+                self.path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("%s could not be removed: %s", self.path, error)
 
     def _restore(self, learner: Any, key: str) -> None:
-        if not self.path.is_file():
+        if self.path is None or not self.path.is_file():
             return
         before = learner.state_dict()
         try:
@@ -83,6 +84,8 @@ class LearnCheckpoint:
             learner.load_state_dict(before)
 
     def _save(self, learner: Any, key: str) -> None:
+        if self.path is None:
+            return
         try:
             save_state(self.path, {"key": key, "learner": learner.state_dict()}, kind=KIND)
         except (OSError, ItamlError) as error:

@@ -41,7 +41,7 @@ def learn(
     epochs: int | None,
     compute: Compute,
     callback: Callback,
-    checkpoint: LearnCheckpoint,
+    checkpoint: LearnCheckpoint | None = None,
 ) -> tuple[Model, LearnReport]:
     """Learn what was gathered; the model given is used up. `epochs` of None is what the model was made with.
 

@@ -68,7 +68,7 @@ def train(
     epochs: int | None,
     compute: Compute,
     callback: Callback,
-    checkpoint: LearnCheckpoint,
+    checkpoint: LearnCheckpoint | None = None,
 ) -> Trained:
     """Learn the images that arrive; the model given is used up. `epochs` of None is what the model was made with.
 
@@ -92,7 +92,7 @@ def train(
     before = task_accuracies(model.core, model.validation_images, old_map)
     _set_budget(model, manifest.options.memory - share * len(arriving.classes))
     key = learn_key(model.manifest, arriving.classes, digests, precision=_precision(model))
-    with checkpoint.resuming(model.core, key, callback):
+    with (checkpoint or LearnCheckpoint(None)).resuming(model.core, key, callback):
         model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten())))
     done = _keep(model, samples, share=share, classes=len(arriving.classes))
     done = replace(done, confidence=fit_confidence(done.core, done.validation_images))

@@ -38,7 +38,10 @@ def inspect_folder(config: RunConfig, folder: Path | str, *, resume: bool, force
         raise CheckpointError(
             f"{folder} was started with other settings ({', '.join(changed)}); repeat the original command, or --force"
         )
-    return (folder / RESULT).is_file() and bool(read_json(folder / RESULT))
+    if not (folder / RESULT).is_file():
+        return False
+    read_json(folder / RESULT)  # refuses a damaged file; what it holds does not matter here
+    return True
 
 
 def load_finished(folder: Path) -> Result:

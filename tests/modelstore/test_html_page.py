@@ -22,10 +22,10 @@ def pixels(labels: list[int]) -> StoredPixels:
 
 REVIEW = Review(
     pixels([0, 0, 1, 2]),
-    pixels([1, 2]),
     torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.55, 0.0, 0.45]]),
+    pixels([1, 2]),
     torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]]),
-    left_out=True,
+    left_out=False,
 )
 
 
@@ -36,7 +36,7 @@ def test_a_review_by_hand() -> None:
     assert [(s.label, s.predicted) for s in REVIEW.suspects(5)] == [(0, 1), (1, 0), (2, 0)]  # by .6, .4 and .1
     first, second = REVIEW.alike(5)
     assert (first[:2], second[:2]) == ((0, 1), (0, 2))
-    assert [first[2], second[2]] == pytest.approx([(0.45 + 0.35) / 2, (0 + 0.275) / 2])
+    assert (first[2], second[2]) == pytest.approx(((0.45 + 0.35) / 2, (0 + 0.275) / 2))
 
 
 @pytest.fixture(scope="module")

@@ -41,3 +41,24 @@ def left_out_predictions(learner: StatisticsLearner) -> tuple[Tensor, Tensor]:
     classes = torch.tensor(learner.statistics.classes)  # sorted
     known = scores[torch.arange(len(labels)), torch.searchsorted(classes, labels)].isfinite()
     return labels[known], classes[scores[known].argmax(1)]
+
+
+def left_out_probabilities(learner: Learner, images: Tensor, labels: Tensor) -> Tensor | None:
+    """Return the probabilities (n, columns of the task map) of learned images, each as if it had not been learned.
+
+    Args:
+        learner: the learner.
+        images: samples that it has learned (n, c, h, w), at least one.
+        labels: the class ids that they were learned under (n,).
+
+    Returns:
+        None where that is not known without learning again.
+    """
+    if not isinstance(learner, StatisticsLearner) or not isinstance(learner.solver, LeavesOut):
+        return None
+    statistics, fit = learner.statistics, learner.fit
+    scores = learner.solver.left_out(statistics, (learner.projected(images), labels), fit)
+    if scores is None:
+        return None
+    order = torch.tensor([statistics.classes.index(class_id) for class_id in learner.task_map.classes])
+    return (scores[:, order] / fit.temperature).softmax(1).float()

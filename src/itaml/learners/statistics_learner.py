@@ -73,7 +73,7 @@ class StatisticsLearner:
         self.memory.check_room(len(task_map.classes))
         statistics = self.statistics
         for pixels, labels in task.train.batches(500):
-            statistics = merge(statistics, collect(self._projected(pixels), labels))
+            statistics = merge(statistics, collect(self.projected(pixels), labels))
         self.task_map, self.statistics = task_map, statistics
         if self.memory.budget:
             generator = seeding.generator(self.seeds.memory, "memory", task.index)
@@ -112,11 +112,7 @@ class StatisticsLearner:
         return self._class_scores(self._checked(images))
 
     def unknown_scores(self, images: Tensor) -> Tensor:
-        """Return how little each sample looks like a known class (n,); see `KnowsUnknown`.
-
-        Raises:
-            DataError: nothing was learned yet, or the images are of another shape.
-        """
+        """Return how little each sample looks like a known class (n,); see `KnowsUnknown`, and `predict` for errors."""
         return self._unknown_scores(self._checked(images))
 
     @property
@@ -163,15 +159,16 @@ class StatisticsLearner:
         if not len(self.task_map):
             raise DataError("nothing has been learned yet")
         self._check(images)
-        return self._projected(images)
+        return self.projected(images)
 
     def exemplar_features(self) -> tuple[Tensor, Tensor]:
         """Return what the statistics were collected of, for the exemplars (n, width), and their classes (n,)."""
         kept = self.memory.exemplars()
         images, labels = (torch.zeros(0, *self.shape), torch.zeros(0).long()) if kept is None else kept.load()
-        return self._projected(images), labels
+        return self.projected(images), labels
 
-    def _projected(self, images: Tensor) -> Tensor:
+    def projected(self, images: Tensor) -> Tensor:
+        """Return what the statistics are collected of (n, width)."""
         pixels = images.flatten(1)
         return self.solver.project(pixels.double() / 255 if pixels.dtype == torch.uint8 else pixels.double())
 
@@ -191,7 +188,7 @@ class StatisticsLearner:
         task_map = self.task_map.without(class_id)
         kept = self.memory.exemplars([class_id])
         whole = kept is not None and len(kept) == int(self.statistics.counts[self.statistics.row(class_id)])
-        features = self._projected(kept.load()[0]) if kept is not None and whole else None
+        features = self.projected(kept.load()[0]) if kept is not None and whole else None
         self.statistics = remove_class(self.statistics, class_id, features)
         self.memory.remove(class_id)
         self.task_map = task_map
@@ -209,7 +206,7 @@ class StatisticsLearner:
     def remove_images(self, images: Tensor, labels: Tensor) -> None:
         """Undo the learning of images under their classes, exactly."""
         self._check(images)
-        statistics = subtract(self.statistics, collect(self._projected(images), labels))
+        statistics = subtract(self.statistics, collect(self.projected(images), labels))
         gone = set(self.statistics.classes).difference(statistics.classes)
         if gone:
             raise DataError(f"these are all images of class {min(gone)}; forget the class, or merge it with another")

@@ -34,6 +34,7 @@ MAX_CONFUSION = 60  # classes of a confusion matrix; more are too small to see
 MAX_LINES = 6  # tasks with a line of their own
 MAX_IMAGES = 24  # mistakes, and images that look mislabelled
 MAX_PAIRS = 12
+REVIEWED, MAX_REVIEWED = 1000, 20  # exemplars that are predicted, in all and of each class
 THUMBNAILS = 1000  # of classes on a page, about 2 kB each
 
 
@@ -86,7 +87,8 @@ def write_page(path: Path, title: str, version: int, model: Model, folder: Model
 
 def page(title: str, version: int, model: Model, folder: ModelFolder) -> str:
     """Return the page of a model that has learned something."""
-    validation, exemplars = stored_pixels(model, folder)
+    limit = min(MAX_REVIEWED, max(1, REVIEWED // len(model.manifest.classes)))
+    validation, exemplars = stored_pixels(model, folder, limit=limit)
     found = review(model, validation, exemplars)
     manifest = model.manifest
     with style():
@@ -103,9 +105,9 @@ def page(title: str, version: int, model: Model, folder: ModelFolder) -> str:
             policy=policy(),
             style=Markup(style_sheet()),
             version=version,
-            accuracy=percent(right / len(validation.labels)) if len(validation.labels) else None,
+            accuracy=percent(right / len(found.held.labels)) if len(found.held.labels) else None,
             validated=count(len(validation.labels), "validation image"),
-            exemplars=count(len(exemplars.labels), "exemplar"),
+            exemplars=count(sum(model.exemplar_counts.values()), "exemplar"),
             known=f"{count(len(manifest.classes), 'class')} in {count(len(manifest.tasks), 'task')}",
             charts=charts,
             legend=legend,
@@ -122,14 +124,14 @@ def page(title: str, version: int, model: Model, folder: ModelFolder) -> str:
 
 def _charts(manifest: Manifest, found: Review) -> list[Chart]:
     charts = [line_chart(_history(manifest.learns), legend=False)]
-    if len(found.validation.labels) and len(manifest.classes) <= MAX_CONFUSION:
+    if len(found.held.labels) and len(manifest.classes) <= MAX_CONFUSION:
         counts = found.confusion()
         totals = counts.sum(1).tolist()
         cells = [
             [value / total if value or (i == j and total) else None for j, value in enumerate(row)]
             for i, (row, total) in enumerate(zip(counts.tolist(), totals, strict=True))
         ]
-        title = "Predictions on validation images, in per cent"
+        title = "Predictions of images not trained on, in per cent"
         charts.append(heat_map(cells, title=title, x_label="predicted class", y_label="class"))
     return charts
 
@@ -177,8 +179,8 @@ def _classes(manifest: Manifest, found: Review) -> list[ClassRow]:
 
 
 def _thumbnails(found: Review, class_id: int, limit: int) -> tuple[str, ...]:
-    images: list[Tensor] = found.exemplars.of_class(class_id, limit)
-    return tuple(map(thumbnail, images or found.validation.of_class(class_id, limit)))
+    images: list[Tensor] = found.trained.of_class(class_id, limit)
+    return tuple(map(thumbnail, images or found.held.of_class(class_id, limit)))
 
 
 def _cards(manifest: Manifest, images: Sequence[ReviewedImage]) -> list[Card]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from itaml.errors import CheckpointError, UsageError
 from itaml.modelstore.class_editing import forget
@@ -52,4 +53,4 @@ def purged(model: Model, names: frozenset[str]) -> Model:
     """Return a model without some classes, of which it may not know all, and without a mention of them."""
     known = [name for name in model.manifest.classes if name in names]
     done = forget(model, known) if known else model
-    return Model(without_mention(done.manifest, names), done.learner, done.validation_images, done.confidence)
+    return replace(done, manifest=without_mention(done.manifest, names))

@@ -6,14 +6,15 @@ what it would predict if it had not learned them (leave-one-out, exact for learn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from itaml.data.images import ClassId
-from itaml.learners.api import Prediction
+from itaml.learners.left_out import can_leave_out, left_out_probabilities
+from itaml.learners.statistics_learner import StatisticsLearner
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.stored_pixels import StoredPixels
 
@@ -35,38 +36,38 @@ class ReviewedImage:
 class Review:
     """The probabilities of the images that are kept, by class id."""
 
-    validation: StoredPixels
-    exemplars: StoredPixels
-    validation_probabilities: Tensor  # (n, classes)
-    exemplar_probabilities: Tensor  # (m, classes), left one out where the learner can
-    left_out: bool  # whether they are
+    held: StoredPixels  # validation images, and exemplars if they are predicted as if they had not been learned
+    held_probabilities: Tensor  # (n, classes)
+    trained: StoredPixels  # exemplars otherwise
+    trained_probabilities: Tensor  # (m, classes)
+    left_out: bool  # whether exemplars are among `held`
 
     @property
     def classes(self) -> int:
         """How many classes there are."""
-        return self.validation_probabilities.shape[1]
+        return self.held_probabilities.shape[1]
 
     def confusion(self) -> Tensor:
-        """Return how many validation images of each class (rows) are predicted as each class (columns)."""
-        found = self.validation_probabilities.argmax(1) if self.classes else self.validation.labels
+        """Return how many images of each class (rows) that were not trained on are predicted as each class."""
         counts = torch.zeros(self.classes, self.classes, dtype=torch.int64)
-        return counts.index_put((self.validation.labels, found), torch.tensor(1), accumulate=True)
+        found = self.held_probabilities.argmax(1)
+        return counts.index_put((self.held.labels, found), torch.tensor(1), accumulate=True)
 
     def mistakes(self, limit: int) -> list[ReviewedImage]:
-        """Return the validation images that are predicted wrongly, the most confident first."""
-        images = _reviewed(self.validation, self.validation_probabilities)
+        """Return the images that were not trained on and are predicted wrongly, the most confident first."""
+        images = _reviewed(self.held, self.held_probabilities)
         wrong = [image for image in images if image.predicted != image.label]
         return sorted(wrong, key=lambda image: -image.confidence)[:limit]
 
     def suspects(self, limit: int) -> list[ReviewedImage]:
         """Return the images whose label is improbable: another class is predicted with more than half.
 
-        They are ordered by how much more probable that class is. Validation images and, where they are left one out
-        or the model has not memorised them, exemplars.
+        They are ordered by how much more probable that class is. A model may have memorised wrong labels of images that
+        it was trained on; those are not found.
         """
         images = [
-            *_reviewed(self.validation, self.validation_probabilities),
-            *_reviewed(self.exemplars, self.exemplar_probabilities),
+            *_reviewed(self.held, self.held_probabilities),
+            *_reviewed(self.trained, self.trained_probabilities),
         ]
         wrong = [image for image in images if image.predicted != image.label and image.confidence > 0.5]
         return sorted(wrong, key=lambda image: image.own - image.confidence)[:limit]
@@ -76,8 +77,8 @@ class Review:
 
         Their likeness is the mean probability that images of one have of being the other, in both directions.
         """
-        labels = torch.cat([self.validation.labels, self.exemplars.labels])
-        probabilities = torch.cat([self.validation_probabilities, self.exemplar_probabilities]).double()
+        labels = torch.cat([self.held.labels, self.trained.labels])
+        probabilities = torch.cat([self.held_probabilities, self.trained_probabilities]).double()
         sums = torch.zeros(self.classes, self.classes, dtype=torch.float64).index_add(0, labels, probabilities)
         means = sums / torch.bincount(labels, minlength=self.classes).clamp_min(1)[:, None]
         likeness = ((means + means.T) / 2).triu(1)
@@ -88,36 +89,54 @@ class Review:
 
 def review(model: Model, validation: StoredPixels, exemplars: StoredPixels) -> Review:
     """Predict the images that a model keeps, each alone."""
+    held = _probabilities(model, validation.pixels)
     left_out = _left_out(model, exemplars)
-    return Review(
-        validation,
-        exemplars,
-        _probabilities(model, validation.pixels),
-        _probabilities(model, exemplars.pixels) if left_out is None else left_out,
-        left_out is not None,
+    if left_out is None:
+        return Review(validation, held, exemplars, _probabilities(model, exemplars.pixels), left_out=False)
+    both = StoredPixels(
+        torch.cat([validation.pixels, exemplars.pixels]), torch.cat([validation.labels, exemplars.labels])
     )
+    nothing = StoredPixels(exemplars.pixels[:0], exemplars.labels[:0])
+    return Review(both, torch.cat([held, left_out]), nothing, held[:0], left_out=True)
 
 
 def _left_out(model: Model, exemplars: StoredPixels) -> Tensor | None:
-    leave_one_out: Any = getattr(model.learner, "left_out_prediction", None)
-    if leave_one_out is None or not len(exemplars.labels):
+    if not len(exemplars.labels) or len(model.manifest.classes) < 2 or not can_leave_out(model.core):
         return None
-    found: Prediction | None = leave_one_out(exemplars.pixels, exemplars.labels)
-    return None if found is None else _by_class(found, len(model.manifest.classes))
+    samples = _learned_samples(model.core, model.samples(exemplars.pixels), exemplars.labels)
+    found = left_out_probabilities(model.core, samples, exemplars.labels)
+    return None if found is None else _by_class(found, model.task_map.classes)
+
+
+def _learned_samples(learner: StatisticsLearner, samples: Tensor, labels: Tensor) -> Tensor:
+    """Return for each sample the nearest that was learned of its class.
+
+    Features of compressed files differ a little from those that were learned, and only what is in the sums can be left
+    out of them.
+    """
+    found = samples.clone()
+    for label in labels.unique().tolist():
+        kept = learner.memory.exemplars([label])
+        if kept is not None:
+            own, learned = (labels == label).nonzero().flatten(), kept.load()[0]
+            nearest = torch.cdist(samples[own].flatten(1).double(), learned.flatten(1).double()).argmin(1)
+            found[own] = learned[nearest].to(found.dtype)
+    return found
 
 
 def _probabilities(model: Model, pixels: Tensor) -> Tensor:
-    classes = len(model.manifest.classes)
-    parts = [part for part in pixels.split(BATCH) if len(part)]
-    found = [_by_class(model.ready.predict(part, torch.arange(len(part))), classes) for part in parts]
-    return torch.cat([torch.zeros(0, classes), *found])
+    parts = [torch.zeros(0, len(model.manifest.classes))]
+    for part in pixels.split(BATCH):
+        if len(part):
+            found = model.core.predict(model.samples(part), torch.arange(len(part)))
+            parts.append(_by_class(found.probabilities, found.columns))
+    return torch.cat(parts)
 
 
-def _by_class(prediction: Prediction, classes: int) -> Tensor:
-    """Return the probabilities with the columns in the order of class ids."""
-    found = prediction.probabilities.new_zeros(len(prediction.probabilities), classes)
-    found[:, list(prediction.columns)] = prediction.probabilities
-    return found.float()
+def _by_class(probabilities: Tensor, columns: Sequence[ClassId]) -> Tensor:
+    """Return probabilities with the columns in the order of class ids, which are 0, 1, ... without gaps."""
+    order = sorted(range(len(columns)), key=columns.__getitem__)
+    return probabilities[:, order].float()
 
 
 def _reviewed(stored: StoredPixels, probabilities: Tensor) -> list[ReviewedImage]:

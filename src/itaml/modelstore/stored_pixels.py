@@ -26,14 +26,14 @@ class StoredPixels:
         return list(self.pixels[self.labels == class_id][:limit])
 
 
-def stored_pixels(model: Model, folder: ModelFolder) -> tuple[StoredPixels, StoredPixels]:
-    """Return the validation images and the exemplars of a model that has learned something.
+def stored_pixels(model: Model, folder: ModelFolder, *, limit: int) -> tuple[StoredPixels, StoredPixels]:
+    """Return the validation images, and at most `limit` exemplars of each class, of a model that has learned.
 
     Raises:
         CheckpointError: a file is missing or damaged.
     """
     validation = exemplar_images(model, folder, kind="validation")
-    return _joined(model, validation), _joined(model, exemplar_images(model, folder))
+    return _joined(model, validation), _joined(model, exemplar_images(model, folder, limit=limit))
 
 
 def _joined(model: Model, images: Mapping[ClassId, Tensor]) -> StoredPixels:

@@ -1,21 +1,23 @@
 """Everything that parses bytes or text from outside, as functions of bytes that may end well or with one of our errors.
 
-`test_fuzz.py` gives them what hypothesis finds; with atheris installed they can be fuzzed with coverage for any time:
-
-    cd tests && python -m attacks.fuzz_targets pickle -max_total_time=600
+`test_fuzz.py` gives them what hypothesis finds, `fuzz.py` what atheris finds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import math
 import os
-import sys
+import pickle
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+
+from attacks.archive_makers import idx, matlab, matrix, packed, tar
+from attacks.images import originals
 from itaml.cli.watch import view
 from itaml.config import parse_overrides
 from itaml.data.decode_memory import resolutions
@@ -28,10 +30,10 @@ from itaml.errors import ItamlError
 from itaml.experiment.event_reader import follow_run
 from itaml.experiment.result import Result
 from itaml.experiment.run_config import resolve
-from itaml.modelstore.checksummed_json import pointer_from, verify_checksum
+from itaml.modelstore.checksummed_json import add_checksum, pointer_from, verify_checksum
 from itaml.modelstore.manifest import manifest_from
 from itaml.safe_files import read_json
-from itaml.storage import parse_state
+from itaml.storage import dump_state, parse_state
 
 Target = Callable[[bytes], object]
 
@@ -99,14 +101,20 @@ def check(name: str, data: bytes) -> None:
             raise AssertionError(f"not one sentence: {str(error)[:4000]}") from error
 
 
-def main() -> None:
-    """Fuzz one target with atheris."""
-    atheris = import_module("atheris")
-    name = sys.argv.pop(1)
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, lambda data: check(name, data))
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()
+def seeds(name: str) -> list[bytes]:
+    """Return good inputs of a target, to be changed."""
+    array = pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [1]}, protocol=2)
+    good: dict[str, list[bytes]] = {
+        "pickle": [array],
+        "idx": [idx((3,), b"abc")],
+        "idx-gz": [gzip.compress(idx((1, 2, 2), b"abcd"))],
+        "matlab": [matlab(matrix((2, 2), b"abcd"), packed(matrix((2,), b"ab", name=b"y")))],
+        "tar": [tar([("train", b"0", b"x" * 100)])],
+        "image": [data for _, data in originals()],
+        "jpeg-2000-header": [dict(originals())["rgb.jp2"]],
+        "state": [dump_state({"a": 1, "b": [None, "x"]}, kind="library state")],
+        "pointer": [add_checksum("pointer", {"version": 1, "record": "0"})],
+        "manifest": [add_checksum("model", {"version": 1, "options": {}})],
+        "set": [b"epochs=1", b"lr=0.1", b"seeds.init=3", b"backbone=mlp"],
+    }
+    return good.get(name, [b'{"format": 1}', b'{"event": "RunDone", "final": {}}\n'])

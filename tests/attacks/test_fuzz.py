@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import pickle
 import struct
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.archive_makers import idx, matlab, matrix, packed, tar
-from attacks.fuzz_targets import TARGETS, check
-from attacks.images import originals
+from attacks.fuzz_targets import TARGETS, check, seeds
 from itaml.modelstore.checksummed_json import add_checksum
-from itaml.storage import dump_state
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -41,25 +35,6 @@ KEYS = (
 )
 EVENTS = st.sampled_from(("RunStarted", "TaskStarted", "EpochDone", "TaskDone", "RunDone"))
 RECORD = st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8)
-
-
-def seeds(name: str) -> list[bytes]:
-    """Return good inputs of a target, to be changed."""
-    array = pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [1]}, protocol=2)
-    good: dict[str, list[bytes]] = {
-        "pickle": [array],
-        "idx": [idx((3,), b"abc")],
-        "idx-gz": [gzip.compress(idx((1, 2, 2), b"abcd"))],
-        "matlab": [matlab(matrix((2, 2), b"abcd"), packed(matrix((2,), b"ab", name=b"y")))],
-        "tar": [tar([("train", b"0", b"x" * 100)])],
-        "image": [data for _, data in originals()],
-        "jpeg-2000-header": [dict(originals())["rgb.jp2"]],
-        "state": [dump_state({"a": 1, "b": [None, "x"]}, kind="library state")],
-        "pointer": [add_checksum("pointer", {"version": 1, "record": "0"})],
-        "manifest": [add_checksum("model", {"version": 1, "options": {}})],
-        "set": [b"epochs=1", b"lr=0.1", b"seeds.init=3", b"backbone=mlp"],
-    }
-    return good.get(name, [b'{"format": 1}', b'{"event": "RunDone", "final": {}}\n'])
 
 
 @st.composite

@@ -269,6 +269,12 @@ STATES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "validation of another shape": lambda state: state.update(validation={"0": state["validation"]["0"][..., :3]}),
     "validation that is no tensor": lambda state: state.update(validation={"0": 5}),
     "memory of text": lambda state: state["learner"].update(memory="x"),
+    "a class of no number": lambda state: state["learner"].update(table=[[0, {}], [2]]),
+    "a class beyond 64 bits": lambda state: state["learner"].update(table=[[0, 10**30], [2]]),
+    "a class twice": lambda state: state["learner"].update(table=[[0, 0], [2]]),
+    "a task of no classes": lambda state: state["learner"].update(table=[[0, 1], 5]),
+    "tasks of other classes": lambda state: state["learner"].update(table=[[0, 2], [1]]),
+    "tasks joined": lambda state: state["learner"].update(table=[[0, 1, 2]]),
     "memory of nothing": lambda state: state["learner"].update(memory={}),
 }
 

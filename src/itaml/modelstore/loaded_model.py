@@ -8,7 +8,7 @@ images themselves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,8 +159,8 @@ def restore(manifest: Manifest, state: State | None, compute: Compute, like: Lea
     learner = make_learner(manifest, settings, compute, like=like)
     learner.load_state_dict(state["learner"])
     task_map = getattr(learner, "task_map", None)
-    if isinstance(task_map, TaskMap) and len(task_map.classes) != len(manifest.classes):
-        raise CheckpointError(f"the state has {len(task_map.classes)} classes, the record {len(manifest.classes)}")
+    if isinstance(task_map, TaskMap):
+        _check_tasks(manifest, task_map.tasks)
     shape, frozen = manifest.shape, isinstance(learner, FrozenLearner)
     if isinstance(learner, FrozenLearner):
         shape = (learner.extractor.features, 1, 1)
@@ -209,6 +209,16 @@ def _check_network(backbone: str, shape: Shape, weights: Mapping[str, Any]) -> N
         found = weights.get(name)
         if not name.startswith("head.") and (not isinstance(found, Tensor) or found.shape != value.shape):
             raise CheckpointError(f"the state has no weights {name} of {backbone} for images of {shape}")
+
+
+def _check_tasks(manifest: Manifest, tasks: Sequence[Sequence[ClassId]]) -> None:
+    """Refuse a state whose tasks are not those of the record."""
+    count = len(manifest.classes)
+    if sorted(label for task in tasks for label in task) != list(range(count)):
+        raise CheckpointError(f"the state has other classes than the {count} of the record")
+    named = [sorted(manifest.classes[label] for label in task) for task in tasks]
+    if named != [sorted(task.classes) for task in manifest.tasks]:
+        raise CheckpointError("the state has other tasks than the record")
 
 
 def _validation(saved: Mapping[str, Any], shape: Shape, classes: int, *, frozen: bool) -> dict[ClassId, Tensor]:

@@ -170,7 +170,7 @@ class FrozenLearner:
             if found.get(name) != value:
                 raise CheckpointError(
                     f"this model was trained with {name} {found.get(name)!r}; here it is {value!r}. "
-                    "Use the same backbone and weights, or `itaml rebase` the model to others"
+                    "Use the backbone and weights that it was made with"
                 )
         self.learner.load_state_dict(_exemplars_as(state["inner"], torch.float32))
 

@@ -112,14 +112,14 @@ def test_the_check_finds_a_broken_learner(learner: type[GradientLearner], rule: 
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("ewc", {"strength": -1}, "strength: .*greater than or equal to 0, not -1"),
+        ("ewc", {"strength": -1}, "strength: .*greater than or equal to 0 \\(got -1\\)"),
         ("online-ewc", {"decay": 1.5}, "decay: .*less than or equal to 1"),
         ("si", {"damping": 0}, "damping: .*greater than 0"),
         ("mas", {"strength": -0.5}, "strength"),
         ("rwalk", {"average": 0}, "average: .*greater than 0"),
         ("rwalk", {"interval": 0}, "interval"),
-        ("lwf", {"temperature": 0}, "temperature: .*greater than 0, not 0"),
-        ("bic", {"temperature": 0}, "temperature: .*greater than 0, not 0"),
+        ("lwf", {"temperature": 0}, "temperature: .*greater than 0 \\(got 0\\)"),
+        ("bic", {"temperature": 0}, "temperature: .*greater than 0 \\(got 0\\)"),
         ("bic", {"memory": 1}, "no room for validation images"),
         ("gem", {"margin": -1}, "margin"),
         ("finetune", {"task_score": "calibrated", "memory": 10}, "keeps no exemplars"),

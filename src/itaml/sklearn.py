@@ -21,11 +21,10 @@ from itaml.config import Compute, Seeds, build, load_preset
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
 from itaml.errors import DataError
+from itaml.learners.api import Learner
 from itaml.learners.compute import limited_threads, pick_device
-from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
-from itaml.models.classifier import build_classifier
 from itaml.modelstore.argument_checks import check_whole
 from itaml.modelstore.manifest import PixelFormat
 from itaml.modelstore.pixels import (
@@ -160,7 +159,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ids = {label: number for number, label in enumerate(self._labels)}
         labels = torch.tensor([ids[label] for label in y])
         task = Task(
-            len(self.learner_.task_map), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels)
+            len(self.tasks_) - bool(new), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels)
         )
         with limited_threads(self.threads):
             self.learner_.learn(task)
@@ -187,7 +186,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(str(error)) from error
         return convert(images, given, self._pixels)
 
-    def _new_learner(self) -> GradientLearner:
+    def _new_learner(self) -> Learner:
         values = load_preset("itaml", "best", benchmark="estimator") | PLAIN
         values |= {"backbone": self.backbone, "memory": self.memory, "epochs": self.epochs, "lr": self.lr}
         for name in ("memory", "epochs", "batch_size"):
@@ -198,12 +197,15 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed = int(self.random_state)
         else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        network = build_classifier(settings.backbone, shape=self.shape_, seed=seed)
         compute = build(Compute, {"device": self.device, "precision": self.precision})
-        if compute.precision == "auto":
+        exact = compute.precision == "auto"
+        if exact:
             compute = compute.model_copy(update={"precision": "fp32"})
-            network = network if pick_device(compute).type == "mps" else network.double()
-        return GradientLearner(ITAML, network, settings=settings, seeds=Seeds.of(seed), compute=compute)
+        learner = ITAML.from_settings(settings, shape=self.shape_, seeds=Seeds.of(seed), compute=compute)
+        network = getattr(learner, "model", None)
+        if exact and network is not None and pick_device(compute).type != "mps":
+            network.double()  # a sample's prediction then does not depend on the samples beside it
+        return learner
 
     def _decide(self, X: Any) -> tuple[tuple[int, ...], Tensor, Tensor]:  # noqa: N803
         check_is_fitted(self)

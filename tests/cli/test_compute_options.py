@@ -123,6 +123,7 @@ def test_the_estimator_takes_precision_and_threads(forced: Force) -> None:
 
     def weights(**options: Any) -> torch.dtype:
         learner = ITAMLClassifier(epochs=1, **options).fit(features, labels).learner_
+        assert isinstance(learner, GradientLearner)
         return next(learner.model.parameters()).dtype
 
     assert weights() == torch.float64

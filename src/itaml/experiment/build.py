@@ -16,7 +16,6 @@ from itaml.errors import DataError, SettingsError
 from itaml.experiment.run_config import RunConfig
 from itaml.learners import LEARNERS
 from itaml.learners.api import Learner, Traits
-from itaml.learners.learner import GradientLearner
 
 MOST_NAMES = 10  # classes named in an error
 
@@ -77,9 +76,10 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
             f"{config.method} has no classmethod from_settings(settings, *, shape, seeds, compute) that makes a learner"
         )
     learner: Learner = kind.from_settings(settings, shape=stream.shape, seeds=config.seeds, compute=config.compute)
-    if isinstance(learner, GradientLearner):
+    check_classes = getattr(learner, "check_classes", None)
+    if check_classes is not None:  # refuses tasks that the settings make impossible, before any training
         for index, task_classes in enumerate(stream.splits):
-            learner.check_classes(index, task_classes)
+            check_classes(index, task_classes)
     return learner
 
 

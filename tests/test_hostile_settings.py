@@ -34,3 +34,8 @@ def test_hostile_names_are_refused_in_one_sentence() -> None:
         with pytest.raises(ItamlError) as caught:
             resolve("digits", overrides=parse_overrides([f"{name}=1"]))
         assert len(str(caught.value)) < 3000
+
+
+def test_a_continuum_of_more_samples_than_64_bits_is_refused() -> None:
+    with pytest.raises(ItamlError, match="p"):
+        resolve("digits", p=(1, 10**20))

@@ -20,8 +20,8 @@ import numpy as np
 import typer.main
 from PIL import Image
 
-from attacks.harness import Tally, isolated
-from itaml.cli.main import _run, app, quiet_pillow
+from attacks.harness import Tally, import_everything, isolated
+from itaml.cli.main import _run, app, prepare_process
 
 CODES = {0, 1, 2, 130, 141}
 INTERRUPT = 2.0  # seconds after which Ctrl-C is pressed, and again every second
@@ -33,7 +33,7 @@ NUMBERS = (
     "9" * 5000, "", " ", "abc", "1,2", "[1]", "true", "--", "1_000",
 )  # fmt: skip
 TEXTS = (
-    "", " ", "x", "itaml", "best", "paper", "small", "folder:images", "folder:", "folder:missing", "mnist-5",
+    "", " ", "x", "itaml", "best", "paper", "small", "folder:images", "folder:odd", "folder:missing", "mnist-5",
     "digits-9", "mlp", "resnet18", "cpu", "cuda", "fp32", "bf16", "auto", "csv", "markdown", "jsonl", "json", "latex",
     "fail", "é", "日本", "\U0001f408", "\x1b[31mred", "a\nb", "a\tb", "\udcff\udcfe", "../..", "%s%n", "{}", "$(id)",
     "=1+1", "[" * 5000, "{" * 3000, "9" * 5000, "a" * 10_000, "-", "-x", "--set", "None", "null", "\\", "'", '"', "*",
@@ -45,7 +45,7 @@ SETS = (
     "backbone=x", "epochs", "lr=0.1,0.2", "hidden=[1]", "x=" + '{"a":' * 500, "epochs=1e3", "epochs=" + "1" * 400,
 )  # fmt: skip
 PATHS = (
-    "images", "images/a", "images/a/0.png", "model", "run", "missing", "file.txt", "pipe", "empty", "", ".", "/",
+    "images", "odd", "images/a", "images/a/0.png", "model", "run", "missing", "file.txt", "pipe", "empty", "", ".", "/",
     "/dev/null", "/dev/full", "/proc/self/mem", "a" * 300, "x/" * 200, "\udcff", "é", "new model", "--", "-", "~",
     "loop", "images/*.png", "strange", "dangling", "run/result.json", "model/versions", "*",
 )  # fmt: skip
@@ -54,9 +54,10 @@ PATHS = (
 def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     """Run random command lines in a folder with a model, a run, images and odd files."""
     tally = Tally()
+    import_everything()
     (folder / "x").mkdir()
     root = folder / "x"
-    before_training(root)
+    write_files(root)
     for words in lines(trials, draw):
         ended = isolated(lambda words=words: execute(words, root), seconds=40)  # type: ignore[misc]
         wrong = ended.wrong(most_megabytes=3000) if ended.how != "value" else judged(*ended.value)
@@ -76,7 +77,7 @@ def execute(words: list[str], root: Path, *, interrupt: float = INTERRUPT) -> tu
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.setitimer(signal.ITIMER_REAL, interrupt, 1.0)
-    quiet_pillow()
+    prepare_process()
     code = _run(words)
     signal.setitimer(signal.ITIMER_REAL, 0)
     for stream in (sys.stdout, sys.stderr):
@@ -101,7 +102,7 @@ def judged(code: int, out: str, err: str) -> str | None:
 def lines(trials: int, draw: random.Random) -> Iterator[list[str]]:
     """Yield random command lines."""
     commands = list(described(typer.main.get_command(app), []))
-    weights = [0.02 if names[0] in RARE else 0.0 if names[0] in NEVER else 1.0 for names, _ in commands]
+    weights = [0.01 if names[0] in RARE else 0.0 if names[0] in NEVER else 1.0 for names, _ in commands]
     for _ in range(trials):
         names, parameters = draw.choices(commands, weights)[0]
         parts = [words(parameter, draw) for parameter in parameters if draw.random() < likely(parameter)]
@@ -152,7 +153,7 @@ def pool(parameter: Any) -> tuple[str, ...]:
     return NUMBERS if "'int'" in kind or "integer" in kind or "float" in kind else TEXTS
 
 
-def before_training(root: Path) -> None:
+def write_files(root: Path) -> None:
     """Make a folder with images of two classes, odd files, a model and a run that is damaged."""
     values = np.random.default_rng(0)
     for name in ("a", "b", "strange\x1b[31m", "é"):
@@ -160,6 +161,8 @@ def before_training(root: Path) -> None:
         for number in range(4):
             pixels = values.integers(0, 256, (8, 8, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(root / "images" / name / f"{number}.png")
+    (root / "odd" / "\udcff").mkdir(parents=True)  # a name that is not text
+    Image.fromarray(values.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(root / "odd" / "\udcff" / "0.png")
     os.mkfifo(root / "images" / "a" / "pipe.png")
     (root / "images" / "a" / "bad.jpg").write_bytes(b"no image")
     (root / "file.txt").write_text("text")

@@ -7,8 +7,10 @@ tests (`test_attacks.py`) and with large ones behind `make test-attacks` (`__mai
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import pkgutil
 import random
 import resource
 import select
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import itaml
 from itaml.errors import ItamlError
 
 LONGEST_MESSAGE = 1500
@@ -192,6 +195,14 @@ def killed(action: Callable[[], Any], *, after: Callable[[int], None]) -> bool:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+
+
+def import_everything() -> None:
+    """Import all our modules and what they import, so that forked children do not."""
+    for found in pkgutil.walk_packages(itaml.__path__, "itaml."):
+        if not found.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):  # an extra that is not installed
+                importlib.import_module(found.name)
 
 
 def quiet() -> None:

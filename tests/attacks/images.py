@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from attacks.harness import Outcome, Tally, in_batches
-from itaml.cli.main import quiet_pillow
+from itaml.cli.main import prepare_process
 from itaml.data.decoding import FORMATS, BadImageError, decode
 
 BATCH = 100  # images that one child decodes
@@ -26,7 +26,7 @@ NUMBERS = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\0\0\x22\xc4
 def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     """Decode mutated images."""
     tally = Tally()
-    quiet_pillow()
+    prepare_process()
     sound = list(originals())
     for start in range(0, trials, BATCH):
         paths = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attacks.command_lines import execute, judged
 from attacks.folder_makers import FILES, TEXTS, THINGS, put_thing, wrong_record, wrong_state, wrong_tensors
-from attacks.harness import Tally, isolated
+from attacks.harness import Tally, import_everything, isolated
 from attacks.model_support import copied, learned
 from modelstore_support import write_digits
 
@@ -19,6 +19,7 @@ COMMANDS = (["info", "m"], ["verify", "m"], ["predict", "m", "images"], ["learn"
 def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     """Make hostile copies of a model and run every command on each."""
     tally = Tally()
+    import_everything()
     original = learned(folder / "original")
     write_digits(folder / "digits", {"more": (4,), "rest": (5,)}, test=10)
     for number in range(trials):

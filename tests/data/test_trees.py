@@ -209,3 +209,9 @@ def test_faces_are_held_out_of_each_identity(tmp_path: Path) -> None:
 
 def test_ids_without_words_stay_ids(tmp_path: Path) -> None:
     assert readable_names(["n01", "n02"], tmp_path / "words.txt") == ("n01", "n02")
+
+
+def test_a_class_folder_whose_name_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "\udcff").mkdir()
+    with pytest.raises(DataError, match="a name that is not Unicode text; rename it"):
+        folder.load(LoadOptions(root=tmp_path))

@@ -124,3 +124,11 @@ def test_importing_itaml_imports_no_matplotlib_and_drawing_no_pyplot() -> None:
         "import itaml.report.page; assert 'matplotlib.pyplot' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_control_characters_in_a_name_leave_the_svg_well_formed() -> None:
+    names = ["a\x1b[31m", "b\x00", "c\ufffe", "d"]
+    chart = bar_chart(names, [1.0, 2.0, 3.0, 4.0], [None] * 4, title="t\x07", x_label="x")
+    texts = {element.text for element in ET.fromstring(to_svg(chart)).iter()}
+    assert {"a\ufffd[31m", "b\ufffd", "c\ufffd", "d", "t\ufffd"} <= texts

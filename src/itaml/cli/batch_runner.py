@@ -119,10 +119,12 @@ def show_table(table: Table, form: str, *, as_json: bool) -> None:
 
 def report_failures(jobs: Sequence[Job], problems: Sequence[str]) -> None:
     """Say at the end which runs failed, or are not in the table, and exit with 1 if any."""
+    from itaml.cli.formatting import printable
+
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
-        print(f"failed: {job.name}: {job.error}", file=sys.stderr)
+        print(f"failed: {job.name}: {printable(str(job.error))}", file=sys.stderr)
     for problem in problems:
-        print(f"not in the table: {problem}", file=sys.stderr)
+        print(f"not in the table: {printable(problem)}", file=sys.stderr)
     if failed or problems:
         raise typer.Exit(1)

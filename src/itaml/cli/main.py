@@ -5,6 +5,8 @@ A command's module imports nothing heavy at its top, so that help, lists and the
 
 from __future__ import annotations
 
+import codecs
+import io
 import logging
 import os
 import sys
@@ -79,15 +81,28 @@ def _root(
     pass
 
 
-def quiet_pillow() -> None:
-    """Silence Pillow: problems with an image are reported once, by us."""
+def prepare_process() -> None:
+    """Have libraries print no warnings of their own about images and fonts, and let any name be printed."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
     logging.getLogger("PIL").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a name in a chart has a box instead
+    codecs.register_error("itaml", _encode_name)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="itaml")
+
+
+def _encode_name(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Write names of files that are not text as they came in, and other characters that have no bytes as escapes."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(error)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    quiet_pillow()
+    prepare_process()
     sys.exit(_run(arguments))
 
 

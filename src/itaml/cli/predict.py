@@ -98,8 +98,6 @@ def command(
         unknown=told,
         rank="uncertain" if rank else None,
     )
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files that are not text go out as they came in
     if as_json:
         about = {"model": str(model), "version": classifier.version}
         print(

@@ -27,6 +27,7 @@ def command(
 
     Runs that cannot be read are named on standard error; the others are reported, and the exit code is 1.
     """
+    from itaml.cli.formatting import printable
     from itaml.errors import DataError
     from itaml.report.figure_names import collect
     from itaml.report.page import page
@@ -34,10 +35,10 @@ def command(
 
     collection = collect(runs)
     for problem in collection.problems:
-        print(f"not reported: {problem}", file=sys.stderr)
+        print(f"not reported: {printable(problem)}", file=sys.stderr)
     if not collection.results:
         raise DataError("there is nothing to report")
-    write_atomically(output, page(collection).encode())
+    write_atomically(output, page(collection).encode("utf-8", "backslashreplace"))
     written = _figures(collection, figures) if figures is not None else 0
     _print(collection, output, figures, written, quiet=quiet, as_json=as_json)
     if collection.problems:

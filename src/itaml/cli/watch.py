@@ -105,12 +105,12 @@ def view(state: RunState) -> list[str]:
 
 def status(state: RunState) -> str:
     """Return one line: the run, its progress, its latest numbers, the time left."""
-    from itaml.cli.formatting import count, percent
+    from itaml.cli.formatting import count, percent, printable
     from itaml.cli.progress import duration
 
     if not state.name:
         return "waiting for the run to begin"
-    parts = [state.name]
+    parts = [printable(state.name)]
     if state.done:
         parts.append(f"finished after {count(len(state.rows), 'task')}")
     elif state.epochs and len(state.rows) <= state.task:

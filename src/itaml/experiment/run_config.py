@@ -32,7 +32,7 @@ class RunConfig(Settings):
     seeds: Seeds
     split: tuple[int, ...] | None = None  # classes per task; None is the benchmark's own division
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of training data to evaluate on, instead of test data
-    p: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (
+    p: Annotated[tuple[Annotated[int, Field(ge=1, le=10**9)], ...], Field(min_length=1)] = (
         1,
         20,
     )  # sizes of continua; always with 1

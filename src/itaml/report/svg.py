@@ -20,6 +20,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-ser
 SERIES = "series:"  # an artist whose gid starts so belongs to the series with the number that follows
 _ROLES = {color: role for role, color in LIGHT.items()}
 _NUMBER = re.compile(r"-?\d+\.\d+")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 _ENLARGED = 1.25  # how much larger than drawn a figure may be on a wide page
 
@@ -43,7 +44,7 @@ def to_svg(chart: Chart, *, prefix: str | None = None) -> str:
     out = io.StringIO()
     with style():
         chart.figure.savefig(out, format="svg", metadata={"Date": None})
-    root = ET.fromstring(out.getvalue())
+    root = ET.fromstring(_xml_text(out.getvalue()))
     _simplify(root)
     _name_identifiers(root, prefix or "")
     _unwrap_groups(root)
@@ -58,9 +59,14 @@ def to_svg(chart: Chart, *, prefix: str | None = None) -> str:
     for place, (tag, text) in enumerate((("title", chart.title), ("desc", chart.description))):
         if text:
             element = ET.Element(tag)
-            element.text = text
+            element.text = _xml_text(text)
             root.insert(place, element)
     return ET.tostring(root, encoding="unicode", short_empty_elements=True)
+
+
+def _xml_text(text: str) -> str:
+    """Return text with the characters replaced that XML does not have, such as control characters in a class name."""
+    return _NOT_XML.sub("\ufffd", text)
 
 
 def write_figure(chart: Chart, stem: Path) -> list[Path]:

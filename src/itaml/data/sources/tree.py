@@ -57,6 +57,7 @@ def read_tree(name: str, classes: Sequence[ClassFolder], options: LoadOptions, *
     Raises:
         DataError: there are no images, or a folder is empty or unreadable and `options` say to fail.
     """
+    _check_names(classes)
     bad = BadImages()
     listed = _Listing(options, bad)
     index = FileIndex.build(listed.walk([(entry.train, None) for entry in classes]))
@@ -77,6 +78,14 @@ def read_tree(name: str, classes: Sequence[ClassFolder], options: LoadOptions, *
         image_set(pixels, train_rows, class_of[train_rows]),
         image_set(pixels, test_rows, class_of[test_rows]),
     )
+
+
+def _check_names(classes: Sequence[ClassFolder]) -> None:
+    for entry in classes:
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"the class folder {entry.name!r} has a name that is not Unicode text; rename it") from None
 
 
 def image_set(pixels: FilePixels, rows: Rows, labels: npt.NDArray[np.integer]) -> ImageSet:

@@ -13,7 +13,7 @@ from itaml.cli.main import main
 
 def test_names_that_are_not_text_are_printed_as_they_came_in(tmp_path: Path) -> None:
     name = b"\xff\xfe"
-    call = [sys.executable, "-m", "itaml", "data", "list", "--data-root", name]
+    call: list[str | bytes] = [sys.executable, "-m", "itaml", "data", "list", "--data-root", name]
     ran = subprocess.run(call, capture_output=True, cwd=tmp_path, check=False)
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert b"data root: " + name in ran.stdout

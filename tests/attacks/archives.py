@@ -34,7 +34,7 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
             path = draw.choice(sorted(sound))
             name, write = f"{path}, changed", holding(mutated(sound[path], draw))
         root = folder / str(number)
-        before_training(root, path, write)
+        prepare_folder(root, path, write)
         ended = isolated(lambda path=path, root=root: load(path, root))  # type: ignore[misc]
         wrong = "it was read" if ended.how == "value" and number < len(known) else ended.wrong()
         tally.add(name, wrong, ended.how)
@@ -52,7 +52,7 @@ def load(path: str, root: Path) -> str:
     return "read"
 
 
-def before_training(root: Path, path: str, write: Write) -> None:
+def prepare_folder(root: Path, path: str, write: Write) -> None:
     """Write a data root that is good but for one file."""
     (root / path).parent.mkdir(parents=True)
     for name, data in good_files(path).items():

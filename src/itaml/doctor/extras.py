@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
 GIVES = {
-    "report": "figures as PNG and PDF",
+    "report": "HTML reports, figures and plots of ablations",
     "pandas": "results as data frames",
     "tensorboard": "numbers of a run in TensorBoard",
     "mlflow": "numbers of a run in MLflow",

@@ -7,7 +7,7 @@ its version, and the pointer (`current.json`) has its checksum, so that a record
 |--------|-----------------------------------------------------------------------------------------------------------|
 | 0      | the classes of each task as lists of names, no history, the options among the settings                    |
 | 1      | history, options, validation images                                                                       |
-| 2      | version number and pixel format in the record, its checksum in the pointer, `images` for `images`, counts |
+| 2      | version number and pixel format in the record, its checksum in the pointer, the key `images`, counts    |
 |        | of duplicates and of images whose label was changed                                                       |
 
 Older formats are brought up to date one number at a time (`MIGRATIONS`) when they are read; the files on disk stay as

@@ -14,8 +14,8 @@ A task's epochs have two stages: the first `expert_share` of them train f_new on
 on U, which the task's images give the number of steps to and nothing else.
 
 Differences from the paper: the auxiliary images are drawn by a program unless a data set is named, because none may
-be on the machine; `student` says whether f starts afresh or from f_old. A task of a single class cannot be told from
-anything by f_new: its y* is 0. More images of known classes, without a new class, are learned with their labels.
+be on the machine; `student` says whether f starts afresh or from f_old. In a task of a single class f_new has nothing
+to distinguish: its y* is 0. More images of known classes, without a new class, are learned with their labels.
 """
 
 from __future__ import annotations

@@ -13,8 +13,11 @@ GIVES = {
     "mlflow": "numbers of a run in MLflow",
     "pretrained": "pretrained weights for networks",
     "serve": "a model as an HTTP service",
-    "export": "frozen backbones by ONNX Runtime, faster on CPUs",
+    "export": "models as ONNX files, and frozen backbones by ONNX Runtime, faster on CPUs",
     "ray": "runs spread over a Ray cluster",
+    "tune": "settings chosen on a validation split by Optuna",
+    "remote": "images from URLs and object stores",
+    "hub": "models pushed to and pulled from the Hugging Face Hub",
     "docs": "building the documentation",
     "dev": "running the tests and checks",
 }

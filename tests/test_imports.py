@@ -51,6 +51,7 @@ COMMANDS = [
     "rename",
     "merge",
     "relabel",
+    "serve",
     "run",
     "compare",
     "ablate",

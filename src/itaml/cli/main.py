@@ -30,6 +30,7 @@ from itaml.cli import (
     report,
     rollback,
     run,
+    serve,
     verify,
     watch,
 )
@@ -55,6 +56,7 @@ app.command("forget", short_help="Remove classes from a model.")(editing.forget)
 app.command("rename", short_help="Give a class of a model another name.")(editing.rename)
 app.command("merge", short_help="Make two classes of a model one.")(editing.merge)
 app.command("relabel", short_help="Move images of a model to another class.")(editing.relabel)
+app.command("serve", short_help="Serve a model over HTTP, with a page for browsers.")(serve.command)
 app.command("run", short_help="Train one method on a benchmark.")(run.command)
 app.command("compare", short_help="Compare methods on a benchmark.")(compare.command)
 app.command("ablate", short_help="Vary one setting of a method.")(ablate.command)

@@ -17,10 +17,12 @@ never a second one of its size.
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +53,7 @@ _TURNS = {
 }
 
 Pixels = npt.NDArray[np.uint8]
+Source = str | bytes  # the path of a file, or what is in it
 
 
 class BadImageError(DataError):
@@ -62,11 +65,11 @@ class BadImageError(DataError):
         self.reason = reason
 
 
-def decode(path: str, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> Pixels:
+def decode(source: Source, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Return the pixels of a file as RGB (height, width, 3).
 
     Args:
-        path: the file.
+        source: the file, or its bytes.
         size: side of the square returned: the image's centre square, scaled. None keeps the image as it is.
         max_pixels: images with more are refused.
 
@@ -74,32 +77,37 @@ def decode(path: str, *, size: int | None = None, max_pixels: int = MAX_PIXELS) 
         BadImageError: the file is missing, not an image, broken, or too large.
     """
     try:
-        return _decode(path, size, max_pixels)
+        return _decode(source, size, max_pixels)
     except Exception as error:  # on hostile bytes Pillow's readers raise nearly anything; all of it means: unreadable
-        raise BadImageError(path, _reason(error)) from error
+        raise BadImageError(source if isinstance(source, str) else "an image", _reason(error)) from error
 
 
 @contextmanager
-def open_image(path: str) -> Iterator[Image.Image]:
-    """Open an image file, without decoding it, inside the block.
+def open_image(source: Source) -> Iterator[Image.Image]:
+    """Open an image file, or its bytes, without decoding it, inside the block.
 
     Raises:
         UnsafeFileError: it is not a regular file, or too large.
         OSError: it is missing, or not an image (and whatever else Pillow raises on broken files).
     """
-    with open_regular(os.path.realpath(path), limit=MAX_FILE) as file:
-        if os.fstat(file.fileno()).st_size == 0:
+    with _open(source) as file:
+        if file.seek(0, os.SEEK_END) == 0:
             raise ValueError("the file is empty")
+        file.seek(0)
         with Image.open(file, formats=_formats()) as image:
             yield image
 
 
-def _decode(path: str, size: int | None, max_pixels: int) -> Pixels:
-    with open_image(path) as image:
+def _open(source: Source) -> BinaryIO:
+    return io.BytesIO(source) if isinstance(source, bytes) else open_regular(os.path.realpath(source), limit=MAX_FILE)
+
+
+def _decode(source: Source, size: int | None, max_pixels: int) -> Pixels:
+    with open_image(source) as image:
         width, height = image.size
         if width * height > max_pixels:
             raise ValueError(f"{width} x {height} pixels are more than the limit of {max_pixels}")
-        needed = estimate(image, scale=_set_scale(image, path, size))
+        needed = estimate(image, scale=_set_scale(image, source, size))
         if needed > MAX_MEMORY:
             raise ValueError(
                 f"{width} x {height} pixels of {image.format} take {needed // 10**6} MB to decode, "
@@ -114,14 +122,14 @@ def _decode(path: str, size: int | None, max_pixels: int) -> Pixels:
             return np.asarray(small if turn is None else small.transpose(turn))
 
 
-def _set_scale(image: Image.Image, path: str, size: int | None) -> int:
+def _set_scale(image: Image.Image, source: Source, size: int | None) -> int:
     """Have an image decoded at a reduced scale where its format can do that; return by what JPEG 2000 is reduced."""
     if size is None:
         return 1
     image.draft(None, (size, size))  # JPEG
     if image.format != "JPEG2000":
         return 1
-    with open_regular(os.path.realpath(path), limit=MAX_FILE) as file:
+    with _open(source) as file:
         limit = resolutions(file.read(HEAD))
     halvings = next((n for n in range(limit, 0, -1) if min(image.size) >= size << n and _halves(image, n)), 0)
     image.reduce = halvings  # type: ignore[assignment, method-assign]  # Pillow's name for it, over a method

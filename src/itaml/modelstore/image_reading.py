@@ -46,6 +46,7 @@ class ReadImages:
     grey: bool  # whether those that were looked at have no colours
     skipped: int
     notes: tuple[str, ...]
+    unreadable: tuple[tuple[str, str], ...] = ()  # the first of those that were skipped: path and reason
 
 
 def read_images(labelled: LabelledInputs, shape: Shape, pixels: PixelFormat, *, callback: Callback) -> ReadImages:
@@ -77,7 +78,8 @@ def read_images(labelled: LabelledInputs, shape: Shape, pixels: PixelFormat, *, 
         raise DataError("none of the images can be read; are they images?" + examples(bad.entries))
     labels = labelled.labels[kept]
     images = ImageSet.from_arrays(torch.cat(parts), labels) if keep else wanted.select(kept)
-    return ReadImages(replace(images, labels=labels), tuple(digests), grey, bad.count, _notes(labelled, labels, bad))
+    notes = _notes(labelled, labels, bad)
+    return ReadImages(replace(images, labels=labels), tuple(digests), grey, bad.count, notes, tuple(bad.entries))
 
 
 def digests_of(pixels: Tensor) -> list[bytes]:

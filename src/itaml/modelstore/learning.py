@@ -32,6 +32,7 @@ class LearnReport:
     record: LearnRecord
     notes: tuple[str, ...]
     changed: bool = True  # False: every image was known already, and the model is as it was
+    unreadable: tuple[tuple[str, str], ...] = ()  # files that could not be read and why, a thousand at most
 
 
 def learn(
@@ -59,7 +60,8 @@ def learn(
     arriving = _arriving(model, labelled, read, matched)
     notes = (*read.notes, *_known_notes(arriving))
     if not len(arriving.images):
-        return model, LearnReport(_record(manifest, arriving, read, None, start), notes, changed=False)
+        nothing = _record(manifest, arriving, read, None, start)
+        return model, LearnReport(nothing, notes, changed=False, unreadable=read.unreadable)
     if model.manifest.shape is None:
         manifest = with_defaults(model.manifest, labelled, compute, grey=read.grey)
     trained = train(
@@ -74,7 +76,8 @@ def learn(
     tasks = (*manifest.tasks, TaskRecord(classes=record.new, learned=record.date)) if record.new else manifest.tasks
     changes = {"classes": arriving.classes, "tasks": tasks, "learns": (*manifest.learns, record)}
     done = replace(trained.model, manifest=trained.model.manifest.model_copy(update=changes))
-    return done, LearnReport(record, (*notes, *_empty_notes(done, arriving)))
+    notes = (*notes, *_empty_notes(done, arriving))
+    return done, LearnReport(record, notes, unreadable=read.unreadable)
 
 
 def with_defaults(manifest: Manifest, labelled: LabelledInputs, compute: Compute, *, grey: bool = False) -> Manifest:

@@ -19,6 +19,7 @@ from itaml.config import Compute, Seeds, Settings, build
 from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.loader import iterate
 from itaml.errors import CheckpointError, ItamlError, SettingsError
+from itaml.events import Callback, Event, ignore
 from itaml.learners import LEARNERS
 from itaml.learners.api import Learner, LearnerFactory
 from itaml.learners.frozen import FrozenLearner
@@ -34,6 +35,14 @@ from itaml.modelstore.validation import ValidationImages
 from itaml.storage import State
 
 BATCH = 64  # images that are mapped to samples together
+
+
+@dataclass(frozen=True)
+class SamplesComputed(Event):
+    """The features of some of the images to learn from have been computed."""
+
+    done: int
+    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +95,7 @@ class Model:
             images = (images * 255).round().clamp(0, 255).to(torch.uint8)
         return self.learner.features(images)
 
-    def sample_set(self, images: ImageSet) -> tuple[ImageSet, Tensor]:
+    def sample_set(self, images: ImageSet, callback: Callback = ignore) -> tuple[ImageSet, Tensor]:
         """Return images as samples, and which of them could be read (k,); each is read once if samples are features."""
         if not isinstance(self.learner, FrozenLearner):
             return images, torch.arange(len(images))
@@ -94,6 +103,7 @@ class Model:
         for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
             parts.append(self.samples(pixels))
             rows.append(positions)
+            callback(SamplesComputed(int(positions.max()) + 1 if len(positions) else 0, len(images)))
         kept = torch.cat(rows)
         return ImageSet.from_arrays(torch.cat(parts), images.labels[kept]), kept
 

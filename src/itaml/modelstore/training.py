@@ -76,7 +76,7 @@ def train(
         ItamlError: the images cannot be learned.
     """
     model = _configured(model, arriving, epochs=epochs, compute=compute)
-    images, rows = model.sample_set(arriving.images)
+    images, rows = model.sample_set(arriving.images, callback)
     keys, digests = arriving.keys[rows], [arriving.digests[row] for row in rows.tolist()]
     exact = can_leave_out(model.core)
     least = validation.MIN_IMAGES_WITH_LEAVE_ONE_OUT if exact else validation.MIN_IMAGES_TO_SPLIT

@@ -1,0 +1,55 @@
+"""What the routes of one worker process share: the model, the batches, the jobs, the metrics."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from fastapi import Request
+
+from itaml.hardware.machine import cores
+from itaml.serve.job_queue import JobQueue
+from itaml.serve.micro_batches import Batcher
+from itaml.serve.model_watch import ModelWatch
+from itaml.serve.service_metrics import ServiceMetrics
+from itaml.serve.service_options import Limits, ServiceOptions
+
+
+class Service:
+    """The parts of a running service."""
+
+    def __init__(self, options: ServiceOptions) -> None:
+        self.options = options
+        self.metrics = ServiceMetrics()
+        self.watch = ModelWatch(options.model)
+        self.batcher = Batcher(options.batch_milliseconds / 1000)
+        self.jobs = JobQueue(options)
+        self.decoders = ThreadPoolExecutor(max(2, cores()), thread_name_prefix="itaml-decode")
+        self.changes = ThreadPoolExecutor(1, thread_name_prefix="itaml-change")
+        self.stopping = threading.Event()
+
+    @property
+    def limits(self) -> Limits:
+        """What requests may ask for."""
+        return self.options.limits
+
+    def start(self) -> None:
+        """Load the model in the background, and start to take requests."""
+        self.watch.start()
+        self.batcher.start()
+        self.jobs.start()
+
+    def stop(self) -> None:
+        """Finish what is under way, and park the job."""
+        self.stopping.set()
+        self.jobs.stop()
+        self.batcher.stop()
+        self.watch.stop()
+        self.decoders.shutdown()
+        self.changes.shutdown()
+
+
+def service_of(request: Request) -> Service:
+    """Return the service that a request is for."""
+    service: Service = request.app.state.service
+    return service

@@ -14,13 +14,13 @@ from torch import Tensor
 from itaml.data.images import Shape
 from itaml.errors import DataError
 from itaml.models.backbones.hub import open_backbone
-from itaml.models.backbones.runtime import choose_runtime, open_runtime
+from itaml.models.backbones.runtime import Runtime, choose_runtime, open_runtime
 from itaml.models.backbones.spec import Backbone
 from itaml.models.backbones.wheels import WHEELS
 
 Transform = Literal["none", "sqrt"]
 PIXELS = "pixels"  # the name of no backbone: the pixels themselves are the features
-BATCH = 32  # images per forward pass
+CPU_BATCH, GPU_BATCH = 8, 64  # images per forward pass; on a CPU the layers of few images stay in its caches
 GRID_BITS = 12  # 2^-12: 4 million images with features below 4 can be added up exactly
 
 
@@ -75,7 +75,7 @@ class FeatureExtractor:
         backbone.network.to(self.device)
         spec = backbone.spec
         self.extraction = Extraction(spec.name, spec.weights_sha256, spec.preprocessing.size, flip, transform)
-        self.runtime = choose_runtime(backbone, self.device)
+        self.runtime: Runtime = choose_runtime(backbone, self.device)
         self._running: Backbone | None = None  # the backbone as it is computed, opened at the first image
 
     @property
@@ -84,9 +84,19 @@ class FeatureExtractor:
         return self.backbone.spec.features
 
     @property
+    def running(self) -> Backbone:
+        """The backbone as it is computed; the first call may export it, and sets `runtime` to torch if that fails."""
+        if self._running is None:
+            self._running = open_runtime(self.backbone) if self.runtime == "onnx" else self.backbone
+            if self._running is self.backbone:
+                self.runtime = "torch"
+        return self._running
+
+    @property
     def cache_key(self) -> str:
         """A short text that is the same for features that are equal to the bit: the extraction and what computes it."""
-        return self.extraction.key + ("" if self.runtime == "torch" else f"-{self.runtime}")
+        running = self.running  # what was chosen may not work
+        return self.extraction.key + ("" if running is self.backbone else f"-{self.runtime}")
 
     @property
     def image_shape(self) -> Shape:
@@ -104,14 +114,13 @@ class FeatureExtractor:
             raise DataError(f"a pretrained backbone takes 8-bit pixels, not {images.dtype}")
         if not len(images):
             return torch.zeros(0, self.features)
-        return torch.cat([self._features(part.to(self.device)) for part in images.split(BATCH)])
+        batch = CPU_BATCH if self.device.type == "cpu" else GPU_BATCH
+        return torch.cat([self._features(part.to(self.device)) for part in images.split(batch)])
 
     def _features(self, images: Tensor) -> Tensor:
         resized = _resized(_with_channels(images, self.image_shape[0]), self.extraction.size)
         views = [resized, resized.flip(3)] if self.extraction.flip else [resized]
-        if self._running is None:
-            self._running = open_runtime(self.backbone) if self.runtime == "onnx" else self.backbone
-        features = torch.stack([self._running.features(view) for view in views], 1)
+        features = torch.stack([self.running.features(view) for view in views], 1)
         return pool_views(features.cpu(), self.extraction.transform).float()
 
 

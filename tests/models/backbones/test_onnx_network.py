@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from torch import nn
 
 from itaml.errors import CheckpointError, MissingExtraError, SettingsError
+from itaml.models import features
 from itaml.models.backbones import runtime
+from itaml.models.backbones.hub import open_backbone
 from itaml.models.backbones.module import module_backbone
 from itaml.models.backbones.onnx_network import onnx_backbone, onnx_file
 from itaml.models.backbones.spec import Backbone, Preprocessing
 from itaml.models.features import FeatureExtractor
+from itaml.modelstore.image_classifier import ImageClassifier
 
 INSTALLED = all(find_spec(name) for name in ("onnx", "onnxruntime", "onnxscript"))
 
@@ -93,12 +101,71 @@ def test_an_export_that_does_not_work_leaves_torch(
     assert "tiny is computed by torch, not by ONNX Runtime: the file is damaged" in caplog.text
 
 
+def test_an_onnxruntime_that_lacks_what_is_needed_leaves_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))  # no SessionOptions
+    backbone = tiny(0)
+    onnx_file(backbone, tmp_path).write_bytes(b"exported before")
+    assert runtime.open_runtime(backbone, folder=tmp_path) is backbone
+    assert len(caplog.records) == 1
+    assert "has no attribute 'SessionOptions'" in caplog.text
+    monkeypatch.setenv("ITAML_RUNTIME", "auto")
+    assert runtime.choose_runtime(backbone, torch.device("cpu"), folder=tmp_path) == "torch", "it has no __spec__"
+
+
 def test_features_of_the_runtimes_are_cached_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = FeatureExtractor(tiny(0))
     monkeypatch.setattr("itaml.models.features.choose_runtime", lambda *_: "onnx")
-    monkeypatch.setattr("itaml.models.features.open_runtime", lambda backbone: backbone)
+    monkeypatch.setattr("itaml.models.features.open_runtime", replace)
     fast = FeatureExtractor(tiny(0))
     assert fast.extraction == slow.extraction, "a model made with one is used with the other"
     assert fast.cache_key == f"{slow.cache_key}-onnx"
     images = torch.randint(0, 256, (3, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     assert torch.equal(fast(images), slow(images))
+    monkeypatch.setattr("itaml.models.features.open_runtime", lambda backbone: backbone)  # it did not work
+    fallen = FeatureExtractor(tiny(0))
+    assert (fallen.cache_key, fallen.runtime) == (slow.cache_key, "torch"), "these are torch's features"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not INSTALLED, reason="onnx, onnxruntime or onnxscript is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_lite0_computes_the_same_in_both_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = open_backbone("efficientnet-lite0")
+    fast = onnx_backbone(slow, tmp_path, threads=1)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (4, 3, 12, 12), dtype=torch.uint8, generator=generator)
+    images = torch.nn.functional.interpolate(images, size=(224, 224))
+    expected, found = slow.features(images), fast.features(images)
+    assert float((found - expected).abs().max()) <= 1e-3 * float(expected.abs().max())
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    photos = {name: draw(name) for name in ("red", "green", "blue")}
+    answers = {}
+    for learns, predicts in (("auto", "torch"), ("torch", "auto"), ("torch", "torch")):
+        path = tmp_path / f"{learns}-{predicts}"
+        for step, wanted in enumerate((learns, predicts)):
+            monkeypatch.setenv("ITAML_RUNTIME", wanted)
+            features._installed.cache_clear()
+            if step == 0:
+                everything = [image for images in photos.values() for image in images[:4]]
+                made = ImageClassifier.create(path, image_size=224)
+                made.learn(everything, [name for name in photos for _ in range(4)])
+                assert made._model.learner.extractor.runtime == ("onnx" if wanted == "auto" else "torch")  # type: ignore[union-attr]
+            else:
+                tested = [image for images in photos.values() for image in images[4:]]
+                answers[learns, predicts] = ImageClassifier.open(path).predict(tested, top=3)
+    first, *others = answers.values()
+    assert [p.label for p in first] == ["red", "red", "green", "green", "blue", "blue"]
+    for other in others:
+        assert [p.label for p in other] == [p.label for p in first]
+        assert [p.confidence for p in other] == pytest.approx([p.confidence for p in first], abs=1e-3)
+    features._installed.cache_clear()
+
+
+def draw(name: str) -> list[npt.NDArray[np.uint8]]:
+    """Return six noisy images of a colour."""
+    colour = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200)}[name]
+    generator = np.random.default_rng(len(name))
+    return [(colour + generator.normal(0, 30, (80, 80, 3))).clip(0, 255).astype(np.uint8) for _ in range(6)]

@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -87,10 +88,15 @@ class SameConv2d(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         """Convolve `x` (n, channels, height, width)."""
         kernel, stride = self.kernel_size[0], self.stride[0]
-        if stride == 1:  # an odd kernel: as much before as after
-            return F.conv2d(x, self.weight, self.bias, 1, kernel // 2, 1, self.groups)
         vertical = same_padding(x.shape[2], kernel, stride)
         horizontal = same_padding(x.shape[3], kernel, stride)
+        before, after = vertical
+        if before == after and vertical == horizontal:
+            return F.conv2d(x, self.weight, self.bias, stride, before, 1, self.groups)
+        if vertical == horizontal and not torch.compiler.is_compiling():  # an exporter writes the padding itself
+            # one more zero before than after the kernel, and as much padding on both sides: no padded copy of x
+            weight = F.pad(self.weight, (1, 0, 1, 0)).contiguous(memory_format=torch.channels_last)
+            return F.conv2d(x, weight, self.bias, stride, after, 1, self.groups)
         return F.conv2d(F.pad(x, (*horizontal, *vertical)), self.weight, self.bias, stride, 0, 1, self.groups)
 
 

@@ -59,7 +59,7 @@ def onnx_backbone(backbone: Backbone, folder: Path, *, threads: int = 0) -> Back
         session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has an exception class of its own for each status code
         raise CheckpointError(f"cannot read {path}: {error}; delete it, and it is made again") from error
-    fast = replace(backbone, network=OnnxNetwork(session))
+    fast = replace(backbone, network=OnnxNetwork(session), memory_format=torch.contiguous_format)
     _compare(backbone, fast)
     return fast
 

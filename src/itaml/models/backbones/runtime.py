@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from itaml.errors import ItamlError, SettingsError
+from itaml.errors import SettingsError
 from itaml.hardware.machine import cache_folder
 from itaml.models.backbones.onnx_network import onnx_backbone, onnx_file
 from itaml.models.backbones.spec import Backbone
@@ -35,10 +36,10 @@ def choose_runtime(backbone: Backbone, device: torch.device, *, folder: Path | N
     wanted = os.environ.get(VARIABLE, "auto")
     if wanted not in ("auto", "torch"):
         raise SettingsError(f"the environment variable {VARIABLE} is auto or torch, not {wanted!r}")
-    if wanted == "torch" or device.type != "cpu" or find_spec("onnxruntime") is None:
+    if wanted == "torch" or device.type != "cpu" or not _installed("onnxruntime"):
         return "torch"
     exported = onnx_file(backbone, folder or exports_folder()).exists()
-    return "onnx" if exported or all(find_spec(name) for name in EXPORT_TOOLS) else "torch"
+    return "onnx" if exported or all(map(_installed, EXPORT_TOOLS)) else "torch"
 
 
 def open_runtime(backbone: Backbone, *, folder: Path | None = None) -> Backbone:
@@ -49,10 +50,19 @@ def open_runtime(backbone: Backbone, *, folder: Path | None = None) -> Backbone:
         logger.info("exporting %s for ONNX Runtime, once", backbone.spec.name)
     try:
         return onnx_backbone(backbone, folder, threads=torch.get_num_threads())
-    except (ItamlError, OSError) as error:
-        logger.warning("%s is computed by torch, not by ONNX Runtime: %s", backbone.spec.name, error)
-        file.unlink(missing_ok=True)
+    except Exception as error:  # an optional package may fail in any way; torch computes the same
+        reason = " ".join(str(error).split()) or type(error).__name__
+        logger.warning("%s is computed by torch, not by ONNX Runtime: %s", backbone.spec.name, reason)
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
         return backbone
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # half of an installation
+        return False
 
 
 def exports_folder() -> Path:

@@ -78,9 +78,10 @@ class Backbone:
 
     spec: BackboneSpec
     network: nn.Module
+    memory_format: torch.memory_format = torch.channels_last  # of its input
 
     @torch.inference_mode()
     def features(self, images: Tensor) -> Tensor:
         """Return the features of 8-bit images (n, channels, h, w)."""
-        inputs = self.spec.preprocessing.normalize(images).contiguous(memory_format=torch.channels_last)
+        inputs = self.spec.preprocessing.normalize(images).contiguous(memory_format=self.memory_format)
         return self.network(inputs)  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ can tell what an interrupted writer left behind. Importing this module imports n
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -65,6 +66,16 @@ def read_regular(path: Path | str, *, limit: int, within: Path | None = None) ->
     if len(data) > limit:
         raise UnsafeFileError(f"{path} has more than the limit of {limit} bytes")
     return data
+
+
+def is_impossible_path(error: OSError) -> bool:
+    """Say whether no file can be at a path at all: a name is too long, or links lead in a circle."""
+    return error.errno in (errno.ENAMETOOLONG, errno.ELOOP)
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Return why the file system refused, in a few words."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def parse_json(text: bytes | str) -> Any:

@@ -47,6 +47,7 @@ ATTACKS = {
     "archives": Entry("archives", 250, "hostile idx, MATLAB and tar files"),
     "model_folders": Entry("model_folders", 500, "hostile model folders"),
     "disk_faults": Entry("disk_faults", 10**6, "ENOSPC, EIO, EACCES at every file operation"),
+    "long_life": Entry("long_life", 100, "steps of a life of 100 learns with kills and predictions"),
     "processes": Entry("processes", 60, "operations of 10 processes at once in 60 seconds"),
 }
 

@@ -83,7 +83,7 @@ class Ended(NamedTuple):
         return None
 
 
-def isolated(action: Callable[[], Any], *, seconds: float = 20.0) -> Ended:
+def isolated(action: Callable[[], Any], *, seconds: float = 60.0) -> Ended:
     """Do something in a forked child and report how it ended; a child that does not end in time is killed.
 
     The child returns JSON through a pipe. An `ItamlError` is a refusal; anything else that is raised is an error.
@@ -195,6 +195,29 @@ def killed(action: Callable[[], Any], *, after: Callable[[int], None]) -> bool:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process that was started and goes on by itself."""
+
+    pid: int
+
+    def join(self) -> None:
+        """Wait for its end."""
+        os.waitpid(self.pid, 0)
+
+
+def start_child(action: Callable[[], Any]) -> Child:
+    """Do something in a forked child, without waiting for it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            quiet()
+            action()
+        finally:
+            os._exit(0)
+    return Child(child)
 
 
 def import_everything() -> None:

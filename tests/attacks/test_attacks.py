@@ -23,6 +23,7 @@ FEW = {
     "command_lines": 12,
     "model_folders": 5,
     "disk_faults": 12,
+    "long_life": 4,
     "processes": 2,
 }
 

@@ -14,6 +14,7 @@ from PIL import Image
 from itaml.errors import DataError, SettingsError
 from itaml.modelstore.image_classifier import ImageClassifier
 from itaml.modelstore.input_parsing import parse_inputs
+from itaml.modelstore.labelled_inputs import inputs_with_labels
 from itaml.modelstore.labels import as_names
 from modelstore_support import Bytes, digits_of, tiny_model
 
@@ -151,11 +152,22 @@ def test_large_arrays_become_a_model_of_the_size_that_files_get(tmp_path: Path) 
         ([[1, [2]]], "an image in a list is"),
         (7, "images are paths, PIL images, arrays or tensors, not int"),
         ([torch.zeros(2, 2, 2, 2)], "an image in a list is"),
+        (None, "images are paths, PIL images, arrays or tensors, not NoneType"),
+        ({"a.png": 1}, "not dict"),
+        ({"a.png"}, "not set"),
+        (memoryview(b"abc"), "not memoryview"),
+        (np.ma.masked_array(np.zeros((2, 8, 8)), mask=True), "an array with a mask"),
+        ([np.ma.masked_array(np.zeros((8, 8)), mask=True)], "an array with a mask"),
+        (torch.empty(2, 1, 8, 8, device="meta"), "a tensor of images is dense"),
+        (torch.zeros(2, 1, 8, 8).to_sparse(), "a tensor of images is dense"),
+        ([torch.zeros(1, 8, 8).to_sparse()], "a tensor of images is dense"),
     ],
 )
 def test_what_is_no_image_is_refused_with_a_sentence(images: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         parse_inputs(images)
+    with pytest.raises(DataError, match=sentence):
+        inputs_with_labels(images, ["a", "b"])
 
 
 def test_no_images_have_no_predictions(classifier: ImageClassifier) -> None:
@@ -175,6 +187,9 @@ def test_no_images_have_no_predictions(classifier: ImageClassifier) -> None:
         ([1, "1"], "the labels 1 and '1' would be one class"),
         ([b"a"], "label 0 is b'a'"),
         (5, "labels are a sequence"),
+        ({0: "a", 1: "b"}, "labels are a sequence, one for each image, not dict"),
+        ({"a", "b"}, "not set"),
+        ([1, 10**5000], "label 1 is a number of too many digits"),
     ],
 )
 def test_what_is_no_label_is_refused_with_a_sentence(labels: Any, sentence: str) -> None:
@@ -187,6 +202,7 @@ def test_labels_become_names() -> None:
     assert as_names(np.array(["a", "b"])) == ["a", "b"]
     assert as_names([1, np.int64(2)]) == as_names(torch.tensor([1, 2])) == as_names(np.array([1, 2])) == ["1", "2"]
     assert as_names([True, False]) == ["True", "False"]
+    assert as_names(name for name in "ab") == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,13 @@ def _print(info: dict[str, Any]) -> None:
     print_table(["task", "learned", "images", "exemplars", "classes"], rows, align="rlrrl")
     print("\naccuracy in per cent after each learn, on validation images, each alone among all classes:")
     history = [
-        [learn["date"], percent(learn["validation"]), "  ".join(percent(task["after"]) for task in learn["tasks"])]
+        [
+            learn["date"],
+            percent(learn["validation"]),
+            percent(learn["accuracy"]),
+            "  ".join(percent(task["after"]) for task in learn["tasks"]),
+        ]
         for learn in info["learns"]
     ]
     if history:
-        print_table(["learned", "new data", "task by task"], history, align="lrl")
+        print_table(["learned", "new data", "all tasks", "task by task"], history, align="lrrl")

@@ -119,12 +119,21 @@ def _run(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:  # a full or read-only disk, a folder that may not be entered
-        return _fail(str(error), 1)
+        return _fail(*_refused(error))
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own errors
             return _usage(error, error.format_message())
         raise
     return code if isinstance(code, int) else 0
+
+
+def _refused(error: OSError) -> tuple[str, int]:
+    """Return the message and the exit code for what the file system refused; a path that cannot exist is a mistake."""
+    from itaml.safe_files import is_impossible_path, reason_of
+
+    if error.filename is not None and is_impossible_path(error):
+        return f"{error.filename!s} cannot be a path: {reason_of(error)}", 2
+    return str(error), 1
 
 
 def _usage(error: Exception, message: str) -> int:

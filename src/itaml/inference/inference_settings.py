@@ -18,9 +18,9 @@ class InferenceSettings(Settings):
     loss: Loss = "ce"
     negatives: Negatives = "seen"
 
-    flip_tta: bool = False  # average the scores of each image and of its horizontal horizontal flip
+    flip_tta: bool = False  # average the scores of each image and of its horizontal flip
     task_score: TaskScore = "max-logit"
-    adapt_steps: Annotated[int, Field(ge=0)] = 0  # b; 0 is off
+    adapt_steps: Annotated[int, Field(ge=0, le=1000)] = 0  # b; 0 is off
     adapt_optimizer: str = "sgd"
     adapt_lr: Annotated[float, Field(gt=0)] = 0.01
     adapt_batch: Annotated[int, Field(ge=1)] = 64  # Q

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from itaml.learners.frozen import FrozenLearner
 from itaml.memory.buffer import Memory
+from itaml.modelstore.history import accuracy_of
 from itaml.modelstore.loaded_model import Model
 
 
@@ -60,7 +61,7 @@ def describe(model: Model) -> dict[str, Any]:
         "validation_images": sum(map(len, model.validation_images.values())),
         "classes": list(manifest.classes),
         "tasks": [vars(task) for task in learned_tasks(model)],
-        "learns": [entry.model_dump(mode="json") for entry in manifest.learns],
+        "learns": [entry.model_dump(mode="json") | {"accuracy": accuracy_of(entry)} for entry in manifest.learns],
         "edits": [entry.model_dump(mode="json") for entry in manifest.edits],
         "settings": manifest.settings,
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from itaml.errors import CheckpointError, ItamlError, UnsafeFileError
 from itaml.modelstore.manifest import FileSum
+from itaml.safe_files import reason_of
 from itaml.storage import STATE_LIMIT, open_regular, read_regular
 
 RECORD_LIMIT = 64 << 20  # bytes of a JSON file; a record of 10,000 learns takes 10 MB
@@ -29,7 +30,7 @@ class UnreadableError(CheckpointError):
     @classmethod
     def of(cls, path: Path, error: OSError) -> UnreadableError:
         """Return the sentence for an error of the disk."""
-        return cls(f"{path} cannot be read: {_reason(error)}")
+        return cls(f"{path} cannot be read: {reason_of(error)}")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -80,7 +81,7 @@ def remove(path: Path) -> None:
 def disk_error(path: Path, error: OSError, outcome: str) -> ItamlError:
     """Return what the disk refused as a sentence; `outcome` says what the model is now."""
     advice = ADVICE.get(error.errno or 0)
-    return ItamlError(f"cannot write to {path}: {_reason(error)}; {outcome}" + (f"; {advice}" if advice else ""))
+    return ItamlError(f"cannot write to {path}: {reason_of(error)}; {outcome}" + (f"; {advice}" if advice else ""))
 
 
 def _refused(path: Path, error: OSError | UnsafeFileError) -> CheckpointError:
@@ -89,7 +90,3 @@ def _refused(path: Path, error: OSError | UnsafeFileError) -> CheckpointError:
     if isinstance(error, FileNotFoundError):
         return CheckpointError(f"{path} is missing; {MEND}")
     return UnreadableError.of(path, error)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -1,10 +1,42 @@
-"""The record of a model after a correction: its history speaks of the classes as they are now."""
+"""The history in the record of a model: bounded, and after a correction it speaks of the classes as they are now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from itaml.modelstore.manifest import EditRecord, LearnRecord, Manifest, TaskRecord
+from itaml.modelstore.manifest import EditRecord, LearnRecord, Manifest, TaskRecord, TaskScore
+
+MAX_SCORES = 200  # accuracies of single tasks that a history keeps, those of its last learn apart
+
+
+def with_learn(learns: Iterable[LearnRecord], record: LearnRecord) -> tuple[LearnRecord, ...]:
+    """Return the history with one more learn.
+
+    The accuracy of every task is kept for the latest learns alone: kept for all, it would grow with the square of the
+    tasks, and every version writes the history anew. Of earlier learns the accuracy on all tasks together stays.
+    """
+    found, scores = [record], 0
+    for entry in reversed(tuple(learns)):
+        scores += len(entry.tasks)
+        found.append(entry if scores <= MAX_SCORES or not entry.tasks else _without_scores(entry))
+    return tuple(reversed(found))
+
+
+def accuracy_of(record: LearnRecord) -> float | None:
+    """Return the accuracy on all tasks after a learn; None if none was measured."""
+    return record.accuracy if record.accuracy is not None else mean_accuracy(record.tasks)
+
+
+def mean_accuracy(scores: Iterable[TaskScore]) -> float | None:
+    """Return the accuracy on the images of all tasks together, None if there are none."""
+    known = [(score.after, score.images) for score in scores if score.after is not None]
+    total = sum(images for _, images in known)
+    return sum(after * images for after, images in known) / total if total else None
+
+
+def _without_scores(record: LearnRecord) -> LearnRecord:
+    return record.model_copy(update={"tasks": (), "accuracy": accuracy_of(record)})
 
 
 def without_classes(manifest: Manifest, gone: frozenset[str], *, into: str | None = None) -> Manifest:

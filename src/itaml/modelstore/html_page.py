@@ -11,6 +11,7 @@ from torch import Tensor
 from itaml._version import __version__
 from itaml.cli.formatting import percent
 from itaml.errors import ItamlError, MissingExtraError
+from itaml.modelstore.history import accuracy_of
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.manifest import LearnRecord, Manifest
 from itaml.modelstore.model_folder import ModelFolder
@@ -112,6 +113,7 @@ def page(title: str, version: int, model: Model, folder: ModelFolder) -> str:
             charts=charts,
             legend=legend,
             learns=manifest.learns,
+            accuracy_of=accuracy_of,
             percent=percent,
             classes=_classes(manifest, found),
             mistakes=_cards(manifest, found.mistakes(MAX_IMAGES)),
@@ -139,20 +141,17 @@ def _charts(manifest: Manifest, found: Review) -> list[Chart]:
 def _history(learns: Sequence[LearnRecord]) -> Panel:
     """Draw the accuracy after each learn: on all validation images, and task by task while there are few."""
     x = [float(number) for number in range(1, len(learns) + 1)]
-    lines = [Series("all tasks", x, [_mean(record) for record in learns], style=0)]
+    lines = [Series("all tasks", x, [_percent(accuracy_of(record)) for record in learns], style=0)]
     tasks = max((score.task for record in learns for score in record.tasks), default=-1) + 1
     if 1 < tasks <= MAX_LINES:
         for task in range(tasks):
             after = [{score.task: score.after for score in record.tasks}.get(task) for record in learns]
-            y = [None if value is None else 100 * value for value in after]
-            lines.append(Series(f"task {task + 1}", x, y, style=task + 1))
+            lines.append(Series(f"task {task + 1}", x, [_percent(value) for value in after], style=task + 1))
     return Panel(lines, "Accuracy after each learn", "learn", "accuracy in per cent", percent_range(lines))
 
 
-def _mean(record: LearnRecord) -> float | None:
-    scores = [(score.after, score.images) for score in record.tasks if score.after is not None]
-    total = sum(images for _, images in scores)
-    return 100 * sum(after * images for after, images in scores) / total if total else None
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
 
 
 def _classes(manifest: Manifest, found: Review) -> list[ClassRow]:

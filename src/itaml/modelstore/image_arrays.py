@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,16 @@ CHANNELS = (1, 3)
 FORMS = "numpy arrays are (n, height, width) or (n, height, width, channels), tensors (n, channels, height, width)"
 
 
+def check_images(images: Any) -> None:
+    """Refuse what is no image and no sequence of images, before it is taken apart.
+
+    Raises:
+        DataError: it is a mapping or a set, which have no order, or has no elements at all.
+    """
+    if isinstance(images, Mapping | Set | memoryview) or not (is_stack(images) or isinstance(images, Iterable)):
+        raise DataError(f"images are paths, PIL images, arrays or tensors, not {type(images).__name__}")
+
+
 def is_stack(images: Any) -> bool:
     """Whether something is many images in one array or tensor, not a sequence of images."""
     return isinstance(images, Tensor) or (hasattr(images, "__array__") and not isinstance(images, Image.Image))
@@ -29,11 +40,11 @@ def stack_pixels(images: Any) -> Tensor:
         DataError: they are of another form or type.
     """
     if isinstance(images, Tensor):
-        pixels = images
+        pixels = _dense(images)
         if pixels.dim() == 3 and pixels.shape[0] not in CHANNELS:
             pixels = pixels[:, None]
     else:
-        array = _native(np.asarray(images))
+        array = _native(_unmasked(images))
         if array.ndim == 3 and array.shape[-1] in CHANNELS:
             raise DataError(f"an array of shape {array.shape} may be one image or many; give one image in a list")
         array = array[..., None] if array.ndim == 3 else array
@@ -56,6 +67,7 @@ def item_pixels(image: Any) -> Tensor | str:
     if isinstance(image, Image.Image):
         return _checked(_from_pil(image))
     if isinstance(image, Tensor):
+        image = _dense(image)
         pixels = image if image.dim() == 3 else image[None] if image.dim() == 2 else torch.empty(0)
     else:
         pixels = _item_array(image)
@@ -71,7 +83,7 @@ def item_pixels(image: Any) -> Tensor | str:
 def _item_array(image: Any) -> Tensor:
     """Return one image (h, w[, c]) as (c, h, w), an empty tensor if it is something else."""
     try:
-        array = np.asarray(image)
+        array = _unmasked(image)
     except ValueError:  # nested lists of different lengths
         return torch.empty(0)
     if array.dtype.kind in "OUS" or array.ndim not in (2, 3):
@@ -123,6 +135,18 @@ def _native(array: Any) -> Any:
                 raise DataError(f"whole numbers as pixels are from 0 to 255, but these go from {low} to {high}")
         return array.astype(np.uint8, copy=False)
     raise DataError(f"pixels are whole numbers from 0 to 255 or floats, not {array.dtype}")
+
+
+def _unmasked(image: Any) -> Any:
+    if isinstance(image, np.ma.MaskedArray):
+        raise DataError("an array with a mask has no pixels where it is masked; fill them first, such as by .filled(0)")
+    return np.asarray(image)
+
+
+def _dense(image: Tensor) -> Tensor:
+    if image.layout != torch.strided or image.is_nested or image.is_quantized or image.device.type == "meta":
+        raise DataError("a tensor of images is dense, with values, and neither quantized, nested nor sparse")
+    return image
 
 
 def _from_numpy(array: Any, *, axes: tuple[int, ...]) -> Tensor:

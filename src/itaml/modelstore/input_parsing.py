@@ -12,8 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from itaml.data.image_files import FileIndex
-from itaml.errors import DataError
-from itaml.modelstore.image_arrays import is_ragged, is_stack, item_pixels, stack_pixels
+from itaml.modelstore.image_arrays import check_images, is_ragged, is_stack, item_pixels, stack_pixels
 from itaml.modelstore.image_listing import list_images, notes_about
 from itaml.modelstore.inputs import Inputs, Part
 
@@ -26,13 +25,10 @@ def parse_inputs(images: Any) -> Inputs:
     """
     if isinstance(images, str | os.PathLike | Image.Image):
         images = [images]
+    check_images(images)
     if is_stack(images) and not is_ragged(images):
         return Inputs((stack_pixels(images),))
-    try:
-        items = [item_pixels(item) for item in images]
-    except TypeError:
-        raise DataError(f"images are paths, PIL images, arrays or tensors, not {type(images).__name__}") from None
-    return from_items(items)
+    return from_items([item_pixels(item) for item in images])
 
 
 def from_items(items: Iterable[Tensor | str]) -> Inputs:

@@ -15,7 +15,7 @@ from itaml.data.image_files import FileIndex
 from itaml.data.sources.folder import class_folders
 from itaml.errors import DataError
 from itaml.modelstore.class_names import check_names
-from itaml.modelstore.image_arrays import is_ragged, is_stack, item_pixels, stack_pixels
+from itaml.modelstore.image_arrays import check_images, is_ragged, is_stack, item_pixels, stack_pixels
 from itaml.modelstore.image_listing import Listing, list_images, notes_about
 from itaml.modelstore.input_parsing import from_items
 from itaml.modelstore.inputs import Inputs
@@ -44,8 +44,8 @@ def inputs_from_folders(folders: Sequence[Path]) -> LabelledInputs:
     """
     places: dict[str, list[Path]] = {}
     for folder in folders:
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
+        if not os.path.isdir(folder):
+            what = "is not a folder" if os.path.exists(folder) else "does not exist"
             raise DataError(f"{folder} {what}; give a folder with one folder of images for each class")
         for entry in class_folders(folder):
             places.setdefault(entry.name, []).append(entry.train)
@@ -79,6 +79,8 @@ def inputs_with_labels(images: Any, labels: Any) -> LabelledInputs:
         DataError: they are not images, or the labels do not fit.
     """
     words = as_names(labels)
+    given = len(words)
+    check_images(images)
     if is_stack(images) and not is_ragged(images):
         inputs = Inputs((stack_pixels(images),))
         number = len(inputs)
@@ -89,8 +91,8 @@ def inputs_with_labels(images: Any, labels: Any) -> LabelledInputs:
             each = [from_items([item]) for item in items]
             words = [word for word, part in zip(words, each, strict=True) for _ in range(len(part))]
             inputs = from_items(items)
-    if number != len(labels):
-        raise DataError(f"{count(number, 'image')} but {count(len(labels), 'label')}; give one label for each image")
+    if number != given:
+        raise DataError(f"{count(number, 'image')} but {count(given, 'label')}; give one label for each image")
     if not len(inputs):
         raise DataError("there are no images to learn from")
     names = tuple(sorted(set(words)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def as_names(labels: Any) -> list[str]:
         if isinstance(label, str):
             name = str(label)
         elif isinstance(label, bool | np.bool_ | numbers.Integral) or _is_number(label):
-            name = str(label.item() if isinstance(label, np.generic) else label)
+            name = _number_name(label, position)
         else:
             raise DataError(f"a label is text or a number, but label {position} is {label!r:.60}")
         first = named.setdefault(name, label)
@@ -45,10 +46,19 @@ def _listed(labels: Any) -> list[Any]:
     dimensions = getattr(labels, "ndim", 1)
     if dimensions != 1:
         raise DataError(f"labels are one-dimensional, one for each image, but these have {dimensions} dimensions")
+    if isinstance(labels, Mapping | Set):
+        raise DataError(f"labels are a sequence, one for each image, not {type(labels).__name__}")
     try:
         return list(labels)
     except TypeError:
         raise DataError(f"labels are a sequence, one for each image, not {labels!r:.60}") from None
+
+
+def _number_name(label: Any, position: int) -> str:
+    try:
+        return str(label.item() if isinstance(label, np.generic) else label)
+    except ValueError:  # Python does not write whole numbers of thousands of digits
+        raise DataError(f"label {position} is a number of too many digits to be the name of a class") from None
 
 
 def _is_number(label: Any) -> bool:

@@ -16,6 +16,7 @@ from itaml.memory.buffer import Memory
 from itaml.modelstore.class_names import match_names
 from itaml.modelstore.defaults import ImageStatistics, are_photos, choose, default_settings
 from itaml.modelstore.duplicates import compare, known_images
+from itaml.modelstore.history import mean_accuracy, with_learn
 from itaml.modelstore.image_reading import ReadImages, read_images
 from itaml.modelstore.labelled_inputs import LabelledInputs
 from itaml.modelstore.learn_checkpoint import LearnCheckpoint
@@ -74,7 +75,7 @@ def learn(
     )
     record = _record(manifest, arriving, read, trained, start)
     tasks = (*manifest.tasks, TaskRecord(classes=record.new, learned=record.date)) if record.new else manifest.tasks
-    changes = {"classes": arriving.classes, "tasks": tasks, "learns": (*manifest.learns, record)}
+    changes = {"classes": arriving.classes, "tasks": tasks, "learns": with_learn(manifest.learns, record)}
     done = replace(trained.model, manifest=trained.model.manifest.model_copy(update=changes))
     notes = (*notes, *_empty_notes(done, arriving))
     return done, LearnReport(record, notes, unreadable=read.unreadable)
@@ -136,6 +137,7 @@ def _record(
         validation_images=0 if trained is None else trained.validation_images,
         validation=None if trained is None else trained.validation,
         tasks=() if trained is None else trained.scores,
+        accuracy=None if trained is None else mean_accuracy(trained.scores),
     )
 
 

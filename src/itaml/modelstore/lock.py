@@ -4,10 +4,10 @@ The operating system holds the lock (`flock`), so it ends with the process that 
 text is for people, and for file systems that share files between machines but not locks. The file stays when the lock
 is released, because two processes could otherwise each lock their own; it is empty while nobody holds it.
 
-The package `filelock` is not used: it truncates the file whenever somebody tries to take the lock, so the text that
-says who holds it would be lost, and it does not refuse a file with a second name (a hard link to a precious file). Here
-the file is opened without following links, must be a regular file with one name, and is written to only by the process
-that holds the lock.
+The package `filelock` is not used: its lock file has no text that says who holds it, and it locks a file with a second
+name (a hard link to a precious file) like any other. Its versions 3.13.1 and 3.20.0 also truncate that file before they
+hold the lock; 4.2.10 does not. Here the file is opened without following links, must be a regular file with one name,
+and is written to only by the process that holds the lock.
 """
 
 from __future__ import annotations

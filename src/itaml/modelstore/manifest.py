@@ -92,7 +92,8 @@ class LearnRecord(Settings):
     seconds: float
     validation_images: Count
     validation: Fraction | None  # class accuracy on the new data's validation images, each alone
-    tasks: tuple[TaskScore, ...]
+    tasks: tuple[TaskScore, ...]  # of the latest learns alone (see `history.with_learn`)
+    accuracy: Fraction | None = None  # on the validation images of all tasks together, after the learn
 
 
 class EditRecord(Settings):

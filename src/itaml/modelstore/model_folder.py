@@ -27,6 +27,7 @@ from itaml.errors import CheckpointError, ItamlError, UsageError
 from itaml.modelstore.checksummed_json import Pointer, pointer_from, verify_checksum
 from itaml.modelstore.file_checks import UnreadableError, read_bytes, read_checked
 from itaml.modelstore.manifest import Manifest, manifest_from
+from itaml.safe_files import is_impossible_path, leftover, reason_of
 from itaml.storage import State, parse_state
 
 POINTER, LOCK, VERSIONS, RECORD, TENSORS = "current.json", "lock", "versions", "model.json", "state.safetensors"
@@ -147,12 +148,19 @@ class ModelFolder:
         return manifest, sealed.checksum
 
     def has_pointer(self) -> bool:
-        """Whether there is a pointer, or anything in its place."""
+        """Whether there is a pointer, or anything in its place.
+
+        Raises:
+            UsageError: no folder can be at this path.
+            UnreadableError: the disk does not say.
+        """
         try:
             os.lstat(self.pointer)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) or is_impossible_path(error):
+                raise UsageError(f"{self.path} cannot be a model's folder: {reason_of(error)}") from None
             raise UnreadableError.of(self.pointer, error) from error
         return True
 
@@ -186,8 +194,13 @@ class ModelFolder:
         return self.path / VERSIONS / f"{number:06d}"
 
 
+def interrupted(name: str) -> bool:
+    """Whether a name in a model's folder is that of a file whose writer was interrupted."""
+    return leftover(name) or name.startswith(f".{POINTER}.")
+
+
 def _ours(name: str) -> bool:
-    return name in (LOCK, VERSIONS, EXEMPLARS, CHECKPOINT) or name.startswith(f".{POINTER}.")
+    return name in (LOCK, VERSIONS, EXEMPLARS, CHECKPOINT) or interrupted(name)
 
 
 def _listed(folder: Path) -> list[str]:

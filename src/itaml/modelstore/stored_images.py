@@ -6,9 +6,10 @@ with the smallest digests are kept, so that the choice depends on the images alo
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -98,9 +99,10 @@ def refresh(
     """
     limits: dict[Kind, int] = {"exemplar": max(1, budget // classes - share), "validation": share}
     chosen: list[tuple[ClassId, Kind, list[_Candidate]]] = []
+    old, present = _old(stored, validation), set(arriving.samples.labels.tolist())
     for label in range(classes):
         for kind, limit in limits.items():
-            candidates = _old(stored, validation, label, kind) + _new(arriving, label, kind)
+            candidates = old[label, kind] + (_new(arriving, label, kind) if label in present else [])
             chosen.append((label, kind, sorted(candidates, key=lambda one: one.digest)[:limit]))
     positions = [one.position for _, _, part in chosen for one in part if one.old is None]
     files = dict(zip(positions, _encoded(arriving.images, positions), strict=True))
@@ -118,11 +120,16 @@ def refresh(
     return Kept(tuple(images), samples, written)
 
 
-def _old(stored: Sequence[StoredImage], validation: ValidationImages, label: ClassId, kind: Kind) -> list[_Candidate]:
-    own = [_Candidate(image.digest, image) for image in stored if (image.label, image.kind) == (label, kind)]
-    if kind == "exemplar" or not own:
-        return own
-    return [replace(one, sample=sample) for one, sample in zip(own, validation[label], strict=True)]
+def _old(
+    stored: Sequence[StoredImage], validation: ValidationImages
+) -> defaultdict[tuple[ClassId, Kind], list[_Candidate]]:
+    """Group what is kept so far by class and kind, in one pass."""
+    found: defaultdict[tuple[ClassId, Kind], list[_Candidate]] = defaultdict(list)
+    for image in stored:
+        own = found[image.label, image.kind]
+        sample = validation[image.label][len(own)] if image.kind == "validation" else None
+        own.append(_Candidate(image.digest, image, sample=sample))
+    return found
 
 
 def _new(arriving: ArrivingImages, label: ClassId, kind: Kind) -> list[_Candidate]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from itaml._version import __version__
 from itaml.errors import CheckpointError, ItamlError, UsageError
 from itaml.modelstore import exemplar_files
-from itaml.modelstore.checksummed_json import Pointer, add_checksum, checksum_of
+from itaml.modelstore.checksummed_json import MAX_VERSIONS, Pointer, add_checksum, checksum_of
 from itaml.modelstore.file_checks import UnreadableError, disk_error, file_sum, remove
 from itaml.modelstore.lock import acquire, release
 from itaml.modelstore.manifest import Manifest
@@ -23,12 +23,12 @@ from itaml.modelstore.model_folder import (
     EXEMPLARS,
     KIND,
     LOCK,
-    POINTER,
     RECORD,
     TENSORS,
     VERSIONS,
     ModelFolder,
     Version,
+    interrupted,
 )
 from itaml.storage import State, dump_state, sync_folder, write_atomically
 
@@ -106,6 +106,10 @@ def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: S
     home, folder = model.path / VERSIONS, model.folder(number)
     home.mkdir(exist_ok=True)
     anew = number in model.numbers()
+    if number > MAX_VERSIONS:
+        raise CheckpointError(f"{model.path} has no room for a version after {MAX_VERSIONS}; `save` makes a copy")
+    if not anew and os.path.lexists(folder):
+        raise CheckpointError(f"{folder} is in the way and is not a version; delete it and try again")
     draft = Path(tempfile.mkdtemp(dir=home, prefix=f".{number:06d}."))
     pointer = None
     try:
@@ -230,8 +234,9 @@ def _prune(model: ModelFolder, keep: Callable[[list[int]], list[int]]) -> None:
 def _sweep(model: ModelFolder) -> None:
     """Remove what an interrupted change left behind: hidden names, and versions that were never pointed to."""
     model.numbers()  # refuses a folder of versions that is a link
-    for left in [*model.path.glob(f".{POINTER}.*"), *(model.path / VERSIONS).glob(".*")]:
-        remove(left)
+    left = [path for path in model.path.iterdir() if interrupted(path.name)]
+    for path in [*left, *(model.path / VERSIONS).glob(".*")]:
+        remove(path)
     now = model.in_use()
     if now is not None and model.has_pointer():
         _prune(model, lambda numbers: [number for number in numbers if number <= now.number])

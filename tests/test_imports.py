@@ -38,7 +38,7 @@ LAYERS = (
     {"learners"},
     {"metrics"},
     {"experiment"},
-    {"doctor", "modelstore", "report", "serve", "cli", "testing", "sklearn", "__main__"},
+    {"doctor", "exchange", "modelstore", "report", "serve", "cli", "testing", "sklearn", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 COMMANDS = [
@@ -52,6 +52,7 @@ COMMANDS = [
     "merge",
     "relabel",
     "serve",
+    "export",
     "run",
     "compare",
     "ablate",

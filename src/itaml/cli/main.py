@@ -23,6 +23,7 @@ from itaml.cli import (
     data,
     doctor,
     editing,
+    export,
     info,
     learn,
     listing,
@@ -57,6 +58,7 @@ app.command("rename", short_help="Give a class of a model another name.")(editin
 app.command("merge", short_help="Make two classes of a model one.")(editing.merge)
 app.command("relabel", short_help="Move images of a model to another class.")(editing.relabel)
 app.command("serve", short_help="Serve a model over HTTP, with a page for browsers.")(serve.command)
+app.command("export", short_help="Write a model as one ONNX file.")(export.command)
 app.command("run", short_help="Train one method on a benchmark.")(run.command)
 app.command("compare", short_help="Compare methods on a benchmark.")(compare.command)
 app.command("ablate", short_help="Vary one setting of a method.")(ablate.command)

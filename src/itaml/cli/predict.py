@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import json
 import logging
@@ -15,17 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from itaml.cli.options import Device, Json, Precision, Threads, set_threads
+from itaml.cli.prediction_output import plain_prediction, print_csv, print_jsonl, print_predictions
 from itaml.errors import DataError, UsageError
-from itaml.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
-    from itaml.modelstore.predictions import Grouping, ImagePrediction, Unknown
+    from itaml.exchange.exported_classifier import ExportedClassifier
+    from itaml.modelstore.predictions import Grouping, Unknown
 
-FORMATS = ("table", "csv", "jsonl")
+WRITERS = {"table": print_predictions, "csv": print_csv, "jsonl": print_jsonl}
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="Folder of the model.")],
+    model: Annotated[Path, typer.Argument(help="Folder of the model, or a file that `itaml export` wrote (.onnx).")],
     images: Annotated[
         list[str],
         typer.Argument(help="Image files, folders or patterns such as 'new/*.jpg'; - reads a list of files."),
@@ -58,6 +58,9 @@ def command(
         typer.Option(metavar="uncertain", help="Order images by how much labelling them would teach, most first."),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv or jsonl (one JSON object per line).")] = "table",
+    runtime: Annotated[
+        str, typer.Option(metavar="auto|onnx", help="onnx exports the model and predicts with ONNX Runtime alone.")
+    ] = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
@@ -68,12 +71,7 @@ def command(
     Each image stands alone unless --continuum, --group-by folder or --stream says which belong to one task; then
     all of them help to find it, which makes the predictions better.
     """
-    if as_json and form != "table":
-        raise UsageError(f"--json and --format {form} exclude each other")
-    if form not in FORMATS:
-        raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {form!r}")
-    if rank not in (None, "uncertain"):
-        raise UsageError(f"--rank takes uncertain, not {rank!r}")
+    _check(form, rank, runtime, as_json=as_json)
     group = _grouping(continuum, group_by, stream)
     if mean_run is not None and group != "stream":
         raise UsageError("--mean-run is for --stream")
@@ -84,35 +82,68 @@ def command(
     from itaml.modelstore.image_classifier import ImageClassifier
     from itaml.modelstore.image_listing import notes_about
 
-    classifier = ImageClassifier.open(model, device=device, precision=precision)
+    exported = runtime == "onnx" or model.suffix == ".onnx"
+    if exported and (group != "each" or rank):
+        raise UsageError(
+            "an exported model predicts each image alone: leave out --continuum, --group-by, --stream, --rank"
+        )
+    classifier: ImageClassifier | ExportedClassifier
+    if exported:
+        classifier = _open_exported(model, threads)
+    else:
+        classifier = ImageClassifier.open(model, device=device, precision=precision)
     left_out: list[str] = []
     files = list(expand(images, sys.stdin, left_out))
     notes = notes_about(left_out)
     if not files:
         raise DataError("; ".join([f"no images in {', '.join(images)}", *notes]))
-    predictions = classifier.predict(
-        files,
-        group=group,
-        mean_run=mean_run,
-        top=top,
-        unknown=told,
-        rank="uncertain" if rank else None,
-    )
+    grouped: dict[str, Any] = {"group": group, "mean_run": mean_run, "rank": "uncertain" if rank else None}
+    predictions = classifier.predict(files, top=top, unknown=told, **({} if exported else grouped))
     if as_json:
-        about = {"model": str(model), "version": classifier.version}
+        about = {"model": str(model), "version": getattr(classifier, "version", None)}
         print(
             json.dumps(
-                {**about, "predictions": [_plain(prediction, top) for prediction in predictions], "notes": notes}
+                {
+                    **about,
+                    "predictions": [plain_prediction(prediction, top) for prediction in predictions],
+                    "notes": notes,
+                }
             )
         )
     else:
-        {"table": _table, "csv": _csv, "jsonl": _jsonl}[form](predictions, top)
+        WRITERS[form](predictions, top)
         for note in notes:
             print(f"note: {printable(note)}", file=sys.stderr)
     failed = [prediction for prediction in predictions if prediction.error]
     if failed:
         one = f"{failed[0].file}: {failed[0].error}"
         raise DataError(f"{len(failed)} of {count(len(predictions), 'image')} could not be read, such as {one}")
+
+
+def _check(form: str, rank: str | None, runtime: str, *, as_json: bool) -> None:
+    if as_json and form != "table":
+        raise UsageError(f"--json and --format {form} exclude each other")
+    if form not in WRITERS:
+        raise UsageError(f"--format is one of {', '.join(WRITERS)}, not {form!r}")
+    if runtime not in ("auto", "onnx"):
+        raise UsageError(f"--runtime is auto or onnx, not {runtime!r}")
+    if rank not in (None, "uncertain"):
+        raise UsageError(f"--rank takes uncertain, not {rank!r}")
+
+
+def _open_exported(model: Path, threads: int | None) -> ExportedClassifier:
+    """Open an exported model; a folder is exported first, to a file that is gone afterwards."""
+    import tempfile
+
+    from itaml.exchange.exported_classifier import ExportedClassifier
+    from itaml.exchange.onnx_export import export_onnx
+    from itaml.modelstore.image_classifier import ImageClassifier
+
+    if model.suffix == ".onnx":
+        return ExportedClassifier(model, threads=threads)
+    with tempfile.TemporaryDirectory() as folder:
+        export_onnx(ImageClassifier.open(model), Path(folder) / "model.onnx")
+        return ExportedClassifier(Path(folder) / "model.onnx", threads=threads)
 
 
 def _grouping(continuum: bool, group_by: str | None, stream: bool) -> Grouping:
@@ -166,54 +197,3 @@ def expand(arguments: Iterable[str], stdin: TextIO, left_out: list[str]) -> Iter
             yield from found
         else:
             raise UsageError(f"there is no file or folder {argument!r}")
-
-
-def _table(predictions: list[ImagePrediction], top: int) -> None:
-    from itaml.cli.tables import print_table
-
-    rows = []
-    for prediction in predictions:
-        others = ", ".join(f"{other} {probability:.3f}" for other, probability in prediction.top[1:])
-        if prediction.error:
-            cells = [prediction.file or "", "unreadable", "", "", prediction.error]
-        else:
-            cells = [
-                prediction.file or "",
-                prediction.label or "",
-                f"{prediction.confidence:.3f}",
-                str(_task(prediction)),
-                others,
-            ]
-        rows.append(cells)
-    last = any(cells[-1] for cells in rows)
-    head = ["file", "class", "confidence", "task", "then" if top > 1 else ""]
-    print_table(head[: 4 + last], [cells[: 4 + last] for cells in rows], align="llrrl"[: 4 + last])
-
-
-def _task(prediction: ImagePrediction) -> int | None:
-    """Return the task as people count, from 1."""
-    return None if prediction.task is None else prediction.task + 1
-
-
-def _plain(prediction: ImagePrediction, top: int) -> dict[str, Any]:
-    record = prediction.to_json()
-    return {**record, "task": _task(prediction), "top": record["top"][:top]}
-
-
-def _csv(predictions: list[ImagePrediction], top: int) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    more = [f"{name}{rank}" for rank in range(2, top + 1) for name in ("class", "confidence")]
-    writer.writerow(["file", "class", "confidence", "task", "known", *more])
-    for prediction in predictions:
-        if prediction.error:
-            writer.writerow([safe_cell(prediction.file), "", "", "", "no"] + [""] * len(more))
-            continue
-        others = [cell for name, share in prediction.top[1:] for cell in (name, f"{share:.6f}")]
-        known = "yes" if prediction.known else "no"
-        cells = [prediction.file, prediction.label, f"{prediction.confidence:.6f}", _task(prediction), known, *others]
-        writer.writerow([*map(safe_cell, cells)] + [""] * (5 + len(more) - len(cells)))
-
-
-def _jsonl(predictions: list[ImagePrediction], top: int) -> None:
-    for prediction in predictions:
-        print(json.dumps(_plain(prediction, top)))

@@ -24,7 +24,7 @@ TaskScore = Literal["max-logit", "log-posterior", "calibrated"]
 def max_responses(logits: Tensor, task_map: TaskMap) -> Tensor:
     """Return the largest response per task (n, tasks): line 6 of Algorithm 2."""
     owners = task_map.task_of_column.to(logits.device).expand_as(logits)
-    start = logits.new_full((len(logits), len(task_map)), float("-inf"))
+    start = logits.new_full((logits.shape[0], len(task_map)), float("-inf"))
     return start.scatter_reduce(1, owners, logits, "amax")
 
 
@@ -33,7 +33,7 @@ def log_posteriors(logits: Tensor, task_map: TaskMap) -> Tensor:
     logits = logits.double()
     top = logits.amax(1, keepdim=True)
     owners = task_map.task_of_column.to(logits.device)
-    mass = (logits - top).exp().new_zeros(len(logits), len(task_map)).index_add(1, owners, (logits - top).exp())
+    mass = (logits - top).exp().new_zeros(logits.shape[0], len(task_map)).index_add(1, owners, (logits - top).exp())
     return mass.clamp_min(torch.finfo(mass.dtype).tiny).log() - mass.sum(1, keepdim=True).log()
 
 

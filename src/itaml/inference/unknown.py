@@ -62,7 +62,7 @@ def signals_of(inner: Tensor, squares: Tensor, mean_squares: Tensor, cosines: Te
         cosines: cos(f, f_c) (n, classes).
     """
     if inner.shape[1] == 1:
-        constant = torch.zeros(len(inner), dtype=inner.dtype)
+        constant = torch.zeros(inner.shape[0], dtype=inner.dtype)
         return torch.stack([cosines.amax(1), constant, constant], 1)
     distances = squares[:, None] - 2 * inner + mean_squares
     relative = -distances.amin(1) / squares.clamp_min(_TINY)
@@ -74,7 +74,7 @@ def score_signals(scores: Tensor) -> Tensor:
     """Return the energy and the log-odds of the most probable class (n, 2) from calibrated scores (n, classes)."""
     values = scores.double()
     if values.shape[1] == 1:
-        return torch.stack([values[:, 0], torch.zeros(len(values), dtype=torch.float64)], 1)
+        return torch.stack([values[:, 0], torch.zeros(values.shape[0], dtype=torch.float64)], 1)
     best = values.argmax(1, keepdim=True)
     others = values.scatter(1, best, -torch.inf).logsumexp(1)
     return torch.stack([values.logsumexp(1), values.gather(1, best)[:, 0] - others], 1)

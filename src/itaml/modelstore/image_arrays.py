@@ -102,8 +102,8 @@ def resized(pixels: Tensor, height: int, width: int) -> Tensor:
         return pixels
     old_height, old_width = pixels.shape[2:]
     scale = min(old_width / width, old_height / height)
-    left, top = (old_width - width * scale) / 2, (old_height - height * scale) / 2
-    box = (left, top, left + width * scale, top + height * scale)
+    left, top = max(0.0, (old_width - width * scale) / 2), max(0.0, (old_height - height * scale) / 2)
+    box = (left, top, min(left + width * scale, old_width), min(top + height * scale, old_height))  # but for rounding
     return torch.stack([_scale(image, (width, height), box) for image in pixels])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from itaml.config import Compute
 from itaml.errors import UsageError
@@ -15,6 +15,10 @@ from itaml.modelstore.loaded_model import Model, restored
 from itaml.modelstore.model_folder import ModelFolder, Version, size_on_disk
 from itaml.modelstore.verification import problems
 from itaml.modelstore.version_writer import copy_version, rollback
+
+if TYPE_CHECKING:
+    from itaml.exchange.onnx_export import ExportReport
+    from itaml.modelstore.image_classifier import ImageClassifier
 
 NOT_WRITTEN = Pointer(0, "not written")
 
@@ -51,6 +55,31 @@ class StoredModel:
     def reload(self) -> None:
         """Take over what other processes have learned since (see `open` for errors)."""
         self._take(self._folder.read())
+
+    def export(self, path: PathLike, *, int8: bool = False) -> ExportReport:
+        """Write the model as one file that other programs run: `.onnx`, or `.pt2` for `torch.export`.
+
+        Args:
+            path: the file; one that exists is replaced.
+            int8: 8-bit numbers in the network of an `.onnx` file; the report says what accuracy that costs.
+
+        Raises:
+            UsageError: the file has another ending, or the method cannot be exported.
+            DataError: nothing was learned yet, or there are no images to calibrate int8 with.
+            CheckpointError: the file does not predict what the model predicts.
+            MissingExtraError: the extra `export` is not installed.
+        """
+        suffix, model = os.path.splitext(path)[1], cast("ImageClassifier", self)
+        if suffix not in (".onnx", ".pt2") or (int8 and suffix == ".pt2"):
+            what = "for int8 a model is" if int8 else "a model is"
+            raise UsageError(f"{what} exported to .onnx{'' if int8 else ' or .pt2'}, not to {os.fspath(path)!r}")
+        if suffix == ".pt2":
+            from itaml.exchange.program_export import export_program  # noqa: PLC0415 (slow to import)
+
+            return export_program(model, path)
+        from itaml.exchange.onnx_export import export_onnx  # noqa: PLC0415 (needs the extra `export`)
+
+        return export_onnx(model, path, int8=int8)
 
     def save(self, path: PathLike) -> None:
         """Write a copy of the model in memory as a new model at `path`; `learn` saves by itself.

@@ -1,0 +1,1 @@
+"""Exchange with other programs: exported networks, model hubs, label tools."""

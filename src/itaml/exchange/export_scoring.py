@@ -1,0 +1,165 @@
+"""A learner's scores as functions that can be traced: of any number of samples, without batches, devices or caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
+
+from itaml.errors import SettingsError
+from itaml.inference.predictor import Predictor
+from itaml.learners.api import KnowsUnknown, Learner
+from itaml.learners.learner import GradientLearner
+from itaml.learners.statistics_learner import StatisticsLearner
+from itaml.meta.inner_loop import HEAD
+from itaml.models.classifier import Classifier
+from itaml.models.task_map import TaskMap
+from itaml.params import Weights
+
+
+class ExportScoring(Protocol):
+    """What two-stage inference needs of a learner."""
+
+    task_map: TaskMap
+
+    def class_scores(self, samples: Tensor) -> Tensor:
+        """Return the score of each class (n, columns)."""
+
+    def task_scores(self, scores: Tensor) -> Tensor:
+        """Return the score of each task (n, tasks)."""
+
+    def task_evidence(self, scores: Tensor) -> Tensor:
+        """Return the log-evidence for each task (n, tasks)."""
+
+    def adapted(self, samples: Tensor, scores: Tensor) -> Tensor:
+        """Return the scores of each class (n, columns) by the model adapted to its task."""
+
+    def unknown_scores(self, samples: Tensor) -> Tensor | None:
+        """Return how little each sample looks like a known class (n,), None if the learner cannot say."""
+
+
+class StatisticsScoring:
+    """Scores of a learner without gradient steps: its own."""
+
+    def __init__(self, learner: StatisticsLearner) -> None:
+        self.learner, self.task_map = learner, learner.task_map
+        self.class_scores = learner.class_scores
+        self.task_scores, self.task_evidence = learner.task_scores, learner.task_evidence
+
+    def adapted(self, samples: Tensor, scores: Tensor) -> Tensor:
+        """Return the scores as they are: the head is exact."""
+        return scores
+
+    def unknown_scores(self, samples: Tensor) -> Tensor | None:
+        """Return the learner's own."""
+        return self.learner.unknown_scores(samples) if isinstance(self.learner, KnowsUnknown) else None
+
+
+class GradientScoring:
+    """Scores of a learner with a network, adapted to every task where its settings say so.
+
+    Args:
+        learner: its method's `class_scores` are traced with a predictor that takes all samples at once.
+    """
+
+    def __init__(self, learner: GradientLearner) -> None:
+        self.learner, self.task_map, self.model = learner, learner.task_map, learner.model
+        predictor = learner.predictor
+        self.task_scores, self.task_evidence = predictor.task_scores, predictor.task_evidence
+        tasks = range(len(self.task_map))
+        self.weights: list[Weights] = [predictor.adapted_weights(task) for task in tasks]
+        learner.method.predictor = _WholePredictor(predictor)
+
+    def class_scores(self, samples: Tensor) -> Tensor:
+        """Return the method's scores."""
+        return self.learner.method.class_scores(samples)
+
+    def adapted(self, samples: Tensor, scores: Tensor) -> Tensor:
+        """Return each task's columns by its own network; a task without one has the generic scores."""
+        if not any(self.weights):
+            return scores
+        views = _views(samples, self.learner.settings.flip_tta)
+        parts = []
+        for task, weights in enumerate(self.weights):
+            columns = self.task_map.columns(task)
+            found = _mean([_adapted_logits(self.model, weights, view) for view in views]) if weights else scores
+            parts.append(found[:, columns])
+        return torch.cat(parts, 1)
+
+    def unknown_scores(self, samples: Tensor) -> Tensor | None:
+        """Return None: the store's own calibration says it."""
+        return None
+
+
+class _WholePredictor(Predictor):
+    """A predictor whose passes through the network take all samples at once, for tracing."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__(predictor.model, predictor.memory, settings=predictor.settings, seeds=predictor.seeds)
+        self.kept = predictor
+
+    def cached(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return what the real predictor has computed, outside of the trace."""
+        return self.kept.cached(name, compute)
+
+    def model_scores(self, images: Tensor) -> Tensor:
+        """Return the logits (n, columns)."""
+        return _mean([self.model(view) for view in _views(images, self.settings.flip_tta)])
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return the features (n, d)."""
+        return self.model.features(images)
+
+
+class InverseFactors(TorchFunctionMode):
+    """Replaces the solution of triangular systems, which ONNX does not have, by a product with the inverse.
+
+    The systems are constants of a head. Their inverses are computed when it is first called, outside of a trace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inverses: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch, or its replacement."""
+        if func is not torch.linalg.solve_triangular:
+            return func(*args, **(kwargs or {}))
+        factor, values = args
+        if id(factor) not in self.inverses:
+            identity = torch.eye(len(factor), dtype=factor.dtype)
+            self.inverses[id(factor)] = factor, func(factor, identity, **kwargs)
+        return self.inverses[id(factor)][1] @ values
+
+
+def export_scoring(learner: Learner) -> ExportScoring:
+    """Return what can be traced of a learner.
+
+    Raises:
+        SettingsError: it is a learner of another package.
+    """
+    if isinstance(learner, StatisticsLearner):
+        return StatisticsScoring(learner)
+    if isinstance(learner, GradientLearner):
+        return GradientScoring(learner)
+    raise SettingsError(f"a {type(learner).__name__} cannot be exported: its prediction cannot be traced")
+
+
+def _views(samples: Tensor, flip: bool) -> list[Tensor]:
+    return [samples, samples.flip(3)] if flip else [samples]
+
+
+def _mean(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
+
+
+def _adapted_logits(model: Classifier, weights: Weights, samples: Tensor) -> Tensor:
+    if set(weights) <= set(HEAD):
+        return F.linear(model.features(samples), weights["head.weight"], weights["head.bias"])
+    logits: Tensor = functional_call(model, weights, (samples,))
+    return logits

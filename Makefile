@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ATTACKS ?=
 
-.PHONY: demo test test-all test-attacks check clean test-browser
+.PHONY: demo docs test test-all test-attacks check clean test-browser
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
@@ -35,6 +35,11 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2 -m ''
+
+# The documentation site, in build/site; open build/site/index.html. A broken link is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 # All attacks at full size, within the hour on two cores; ATTACKS="kill_learn images" runs some. Writes
 # benchmarks/results/attacks.json, from which docs/security.md is filled.

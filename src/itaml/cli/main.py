@@ -43,7 +43,6 @@ LONGEST = 1000  # letters of an error message
 app = typer.Typer(
     help="Image classifiers that keep learning new classes: iTAML and the methods that its paper compares.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

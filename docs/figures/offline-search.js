@@ -12,19 +12,20 @@ if (location.protocol === "file:") {
       const load = (address) =>
         new Promise((done, fail) => {
           const script = inside.document.createElement("script");
-          script.src = new URL(address, url).href;
+          script.src = address;
           script.onload = done;
           script.onerror = () => fail(new Error(`cannot load ${address}`));
           inside.document.head.append(script);
         });
+      const home = new URL(url, location);
       inside.importScripts = (...addresses) =>
-        addresses.reduce((before, address) => before.then(() => load(address)), Promise.resolve());
+        addresses.reduce((before, address) => before.then(() => load(new URL(address, home).href)), Promise.resolve());
       inside.postMessage = (data) => {
         const message = new MessageEvent("message", { data });
         this.dispatchEvent(message);
         if (this.onmessage) this.onmessage(message);
       };
-      load(url).then(() => {
+      load(home.href).then(() => {
         const send = (data) => inside.dispatchEvent(new inside.MessageEvent("message", { data }));
         this.waiting.forEach(send);
         this.postMessage = send;

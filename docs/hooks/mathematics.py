@@ -6,9 +6,8 @@ import re
 
 from latex2mathml.converter import convert
 
-BLOCK = re.compile(r"^( *)```math\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^( *)(`{3,})([^\n`]*)\n(.*?)^ *\2 *$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"\$`(.+?)`\$", re.DOTALL)
-CODE = re.compile(r"^ *(`{3,})(?!math).*?^ *\1 *$", re.DOTALL | re.MULTILINE)
 MARK = "mathematics-{}-placeholder"
 
 
@@ -21,17 +20,19 @@ class Mathematics:
     def take_out(self, markdown: str) -> str:
         """Replace each formula outside of code by a word that Markdown leaves alone."""
         parts, end = [], 0
-        for code in CODE.finditer(markdown):
-            parts += [self._replaced(markdown[end : code.start()]), code.group()]
-            end = code.end()
-        return "".join([*parts, self._replaced(markdown[end:])])
+        for fence in FENCE.finditer(markdown):
+            indent, _, language, text = fence.groups()
+            parts += [self._inline(markdown[end : fence.start()]), indent]
+            is_math = language.strip() == "math"
+            parts.append(self._keep(text, "block") if is_math else fence.group().removeprefix(indent))
+            end = fence.end()
+        return "".join([*parts, self._inline(markdown[end:])])
 
     def put_back(self, html: str) -> str:
         """Replace the words by MathML."""
         return re.sub(MARK.format(r"(\d+)"), lambda found: self._formulas[int(found[1])], html)
 
-    def _replaced(self, markdown: str) -> str:
-        markdown = BLOCK.sub(lambda found: f"{found[1]}{self._keep(found[2], 'block')}", markdown)
+    def _inline(self, markdown: str) -> str:
         return INLINE.sub(lambda found: self._keep(found[1], "inline"), markdown)
 
     def _keep(self, latex: str, display: str) -> str:

@@ -108,4 +108,4 @@ def running(model: Path, **options: Any) -> Running:
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
     while client.get("/readyz").status_code != 200 and time.monotonic() < end:
         time.sleep(0.02)
-    return Running(server, thread, client, app.state.service)
+    return Running(server, thread, client, app.service)

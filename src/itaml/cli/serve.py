@@ -38,6 +38,10 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="Name of this service in addresses, such as photos.example.org. Repeatable."),
     ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option("--behind-proxy", help="Believe a proxy on this machine which client asks (X-Forwarded-For)."),
+    ] = False,
     staging: Annotated[
         Path | None, typer.Option(help="Folder for uploads and jobs; MODEL.serve beside the model by default.")
     ] = None,
@@ -89,6 +93,7 @@ def command(
         protect_reading=protect_reading,
         cors_origins=tuple(cors_origin or ()),
         allowed_hosts=tuple(allowed_host or ()),
+        behind_proxy=behind_proxy,
         batch_milliseconds=batch_milliseconds,
         limits=parse_limits(dict(limits)),
     )

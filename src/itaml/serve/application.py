@@ -13,19 +13,22 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from itaml._version import __version__
 from itaml.errors import ItamlError
 from itaml.serve import edit_routes, learn_routes, model_routes, predict_routes, service_routes
+from itaml.serve.access_log import set_up_logging
 from itaml.serve.api_errors import CODES, ApiError, api_error, error_body
 from itaml.serve.gate import Gate
+from itaml.serve.openapi_document import describe
 from itaml.serve.service import Service
 from itaml.serve.service_options import ServiceOptions, from_environment
 
 logger = logging.getLogger(__name__)
 
 
-def build_application(options: ServiceOptions) -> FastAPI:
+def build_application(options: ServiceOptions) -> Gate:
     """Return the application of one worker process; the model is loaded when it starts."""
     service = Service(options)
 
@@ -41,12 +44,21 @@ def build_application(options: ServiceOptions) -> FastAPI:
     for module in (service_routes, predict_routes, learn_routes, model_routes, edit_routes):
         app.include_router(module.router)
     _add_error_handlers(app)
-    app.add_middleware(Gate, service=service)
-    return app
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(options.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
+            expose_headers=["X-Request-Id"],
+        )
+    describe(app, options)
+    return Gate(app, service)
 
 
-def worker() -> FastAPI:
+def worker() -> Gate:
     """Return the application with the options of the environment, for uvicorn."""
+    set_up_logging()
     return build_application(from_environment())
 
 
@@ -96,5 +108,4 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def on_bug(request: Request, error: Exception) -> JSONResponse:
-        logger.error("request %s failed", request.state.request_id, exc_info=error)
         return answer(request, ApiError(500, "an error inside the service; its log has the details"))

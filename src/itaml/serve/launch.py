@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 from itaml.errors import ItamlError, MissingExtraError, UsageError
 from itaml.modelstore.model_folder import ModelFolder
+from itaml.serve.access_log import set_up_logging
 from itaml.serve.service_options import ServiceOptions, check_exposure, to_environment
 
 GRACE = 10  # seconds that requests have to end after the service was asked to
@@ -28,7 +27,7 @@ def serve(options: ServiceOptions, *, insecure: bool = False, create: bool = Fal
     check_exposure(options, insecure=insecure)
     _check_model(options, create=create)
     to_environment(options)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     uvicorn.run(
         "itaml.serve.application:worker",
         factory=True,
@@ -38,7 +37,8 @@ def serve(options: ServiceOptions, *, insecure: bool = False, create: bool = Fal
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=options.behind_proxy,
+        forwarded_allow_ips="127.0.0.1",
         timeout_graceful_shutdown=GRACE,
         h11_max_incomplete_event_size=64 << 10,
     )

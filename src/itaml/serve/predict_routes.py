@@ -30,7 +30,7 @@ async def predict(
     request: Request,
     mode: Mode = "alone",
     top: int = Query(3, ge=1, le=1000),
-    unknown: str = Query("auto"),
+    unknown: str = Query("auto", pattern=r"^(auto|never|0(\.[0-9]+)?|1(\.0+)?)$"),
 ) -> JSONResponse:
     """Predict each image alone, as one continuum, or as an ordered stream; one entry per image, in order."""
     service = service_of(request)

@@ -14,19 +14,22 @@ from itaml.serve.model_watch import ModelWatch
 from itaml.serve.service_metrics import ServiceMetrics
 from itaml.serve.service_options import Limits, ServiceOptions
 
+SAVE = 1.0  # seconds between two writes of the counters
+
 
 class Service:
     """The parts of a running service."""
 
     def __init__(self, options: ServiceOptions) -> None:
         self.options = options
-        self.metrics = ServiceMetrics()
+        self.metrics = ServiceMetrics(options.staging / "metrics" if options.workers > 1 else None)
         self.watch = ModelWatch(options.model)
         self.batcher = Batcher(options.batch_milliseconds / 1000)
         self.jobs = JobQueue(options)
         self.decoders = ThreadPoolExecutor(max(2, cores()), thread_name_prefix="itaml-decode")
         self.changes = ThreadPoolExecutor(1, thread_name_prefix="itaml-change")
         self.stopping = threading.Event()
+        self._saver = threading.Thread(target=self._save_metrics, name="itaml-metrics", daemon=True)
 
     @property
     def limits(self) -> Limits:
@@ -38,6 +41,7 @@ class Service:
         self.watch.start()
         self.batcher.start()
         self.jobs.start()
+        self._saver.start()
 
     def stop(self) -> None:
         """Finish what is under way, and park the job."""
@@ -47,6 +51,20 @@ class Service:
         self.watch.stop()
         self.decoders.shutdown()
         self.changes.shutdown()
+
+    def gauges(self) -> dict[str, float]:
+        """Return the values of this moment for the metrics."""
+        served = self.watch.served
+        return {
+            "itaml_queue_images": self.batcher.waiting,
+            "itaml_jobs_waiting": self.jobs.waiting(),
+            "itaml_model_version": -1 if served is None else served.version,
+            "itaml_model_classes": 0 if served is None else len(served.classes),
+        }
+
+    def _save_metrics(self) -> None:
+        while self.metrics.folder is not None and not self.stopping.wait(SAVE):
+            self.metrics.save()
 
 
 def service_of(request: Request) -> Service:

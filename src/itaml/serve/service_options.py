@@ -50,6 +50,7 @@ class ServiceOptions(Settings):
     protect_reading: bool = False
     cors_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()  # names in the Host header beside those of this machine
+    behind_proxy: bool = False  # a proxy on this machine says which client asks
     batch_milliseconds: Annotated[float, Field(ge=0)] = 3.0  # that a request may wait for others
     keep_jobs: Positive = 100  # finished jobs whose record is kept
     limits: Limits = Limits()

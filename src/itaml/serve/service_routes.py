@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -70,4 +71,6 @@ async def ready(request: Request) -> JSONResponse:
 @router.get("/metrics", summary="Show counters for Prometheus", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Return all counters in the text format of Prometheus."""
-    return Response(service_of(request).metrics.text(), media_type=METRICS_TYPE)
+    service = service_of(request)
+    gauges = await asyncio.to_thread(service.gauges)
+    return Response(service.metrics.text(gauges), media_type=METRICS_TYPE)

@@ -1,0 +1,135 @@
+"""What the model knows, corrections, rollback and metrics over HTTP; all seen at once by the client that asked."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from PIL import Image
+
+from itaml.modelstore.image_classifier import ImageClassifier
+from itaml.modelstore.lock import locked
+from serve_support import Running, digit_files, form, noise
+
+Start = Callable[..., Running]
+
+
+def test_the_model_is_described(reader: httpx.Client) -> None:
+    found = reader.get("/v1/model").json()
+    assert (found["name"], found["version"], found["empty"]) == ("digits", 2, False)
+    assert [entry["name"] for entry in found["classes"]] == [f"digit {n}" for n in range(4)]
+    assert [entry["task"] for entry in found["classes"]] == [1, 1, 2, 2]
+    assert {entry["images"] for entry in found["classes"]} <= set(range(15, 21))
+    assert [task["classes"] for task in found["tasks"]] == [["digit 0", "digit 1"], ["digit 2", "digit 3"]]
+    assert [(entry["version"], entry["action"]) for entry in found["history"]] == [(1, "learn"), (2, "learn")]
+    assert [(entry["version"], entry["current"]) for entry in found["versions"]] == [(2, True), (1, False)]
+    assert (found["method"], found["image_size"]) == ("lda", 8)
+    confusion = reader.get("/v1/confusion").json()
+    assert confusion["classes"] == [f"digit {n}" for n in range(4)]
+    right = [row[number] / sum(row) for number, row in enumerate(confusion["counts"])]
+    assert right == [entry["accuracy"] for entry in found["classes"]]
+    assert min(right) > 0.5
+
+
+def test_a_class_has_thumbnails_of_its_exemplars(reader: httpx.Client) -> None:
+    found = reader.get("/v1/classes/digit%201").json()
+    assert (found["name"], found["task"]) == ("digit 1", 1)
+    first = reader.get(found["exemplars"][0]["url"], params={"size": 16})
+    assert first.headers["content-type"] == "image/webp"
+    assert max(Image.open(io.BytesIO(first.content)).size) == 8
+    tag = first.headers["etag"]
+    again = reader.get(found["exemplars"][0]["url"], params={"size": 16}, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    for missing in ("9999", "x", "-1", "../../model.json"):
+        assert reader.get(f"/v1/classes/digit%201/exemplars/{missing}").status_code == 404
+    assert reader.get("/v1/classes/digit%201/exemplars/0", params={"size": 10**6}).status_code == 422
+    unknown = reader.get("/v1/classes/digit 9")
+    assert unknown.status_code == 404
+    assert "did you mean" in unknown.json()["error"]["message"]
+
+
+def test_corrections_are_made_and_undone(start: Start, model: Path) -> None:
+    client = start().client
+    assert client.post("/v1/classes/digit 0/rename", json={"to": "zero"}).json()["version"] == 3
+    assert client.get("/v1/classes/zero").status_code == 200
+    merged = client.post("/v1/classes/zero/merge", json={"into": "digit 1"}).json()
+    assert merged == {"version": 4, "message": "zero is a part of digit 1 now"}
+    assert client.post("/v1/rollback", json={"steps": 1}).json()["version"] == 3
+    assert client.post("/v1/classes/digit 3/forget", json={"purge": False}).json()["version"] == 4
+    assert [entry["name"] for entry in client.get("/v1/model").json()["classes"]] == ["zero", "digit 1", "digit 2"]
+    assert client.post("/v1/rollback", json={"version": 3}).json()["version"] == 3
+    kept = digit_files(2, 2)
+    moved = client.post("/v1/relabel", **form(kept, to="digit 3"))
+    assert (moved.status_code, moved.json()["version"]) == (200, 4)
+    strange = client.post("/v1/relabel", **form([noise()], to="digit 3"))
+    assert strange.status_code == 400
+    assert client.post("/v1/relabel", **form(kept, to="nine")).status_code == 404
+    history = client.get("/v1/model").json()["history"]
+    assert [entry["action"] for entry in history][:3] == ["learn", "learn", "rename"]
+    assert ImageClassifier.open(model).verify() == []
+
+
+def test_wrong_corrections_are_refused(start: Start, model: Path) -> None:
+    client = start().client
+    assert client.post("/v1/classes/nine/rename", json={"to": "ten"}).status_code == 404
+    assert client.post("/v1/classes/digit 0/rename", json={"to": "digit 1"}).status_code == 400
+    assert client.post("/v1/classes/digit 0/merge", json={"into": "digit 0"}).status_code == 400
+    assert client.post("/v1/classes/digit 0/rename", json={"too": "x"}).status_code == 422
+    assert client.post("/v1/classes/digit 0/forget", json={"purge": "yes"}).status_code == 422
+    assert client.post("/v1/rollback", json={}).status_code == 422
+    assert client.post("/v1/rollback", json={"steps": 1, "version": 1}).status_code == 422
+    assert client.post("/v1/rollback", json={"version": 77}).status_code == 404
+    assert client.post("/v1/rollback", json={"steps": 5}).status_code == 409
+    with locked(model / "lock"):
+        busy = client.post("/v1/classes/digit 0/rename", json={"to": "zero"})
+    assert (busy.status_code, busy.json()["error"]["code"]) == (409, "locked")
+    assert client.get("/v1/model").json()["version"] == 2
+
+
+def test_changes_of_other_programs_are_noticed(start: Start, model: Path) -> None:
+    client = start().client
+    ImageClassifier.open(model).rename("digit 0", "zero")
+    assert client.get("/v1/model").json()["classes"][0]["name"] == "zero"
+    assert client.post("/v1/predict", **form(digit_files(0, 1))).json()["model_version"] == 3
+
+
+def test_images_are_checked_before_they_are_learned(start: Start) -> None:
+    client = start().client
+    new, known = noise(1), digit_files(0, 1)[0]
+    response = client.post("/v1/check", **form([new, known, new, b"x"], **{"class": "a"}))
+    assert [entry["state"] for entry in response.json()["images"]] == ["ok", "known", "duplicate", "unreadable"]
+    assert [entry["reason"] is None for entry in response.json()["images"]] == [True, False, False, False]
+
+
+def test_metrics_count_what_happened(start: Start) -> None:
+    client = start().client
+    client.post("/v1/predict", params={"unknown": "never"}, **form([*digit_files(0, 3, skip=30), b"x"]))
+    client.get("/v1/nothing")
+    text = client.get("/metrics").text
+    assert "itaml_images_total 4\n" in text
+    assert "itaml_images_unreadable_total 1\n" in text
+    assert "itaml_model_version 2\n" in text
+    assert "itaml_queue_images 0\n" in text
+    assert 'itaml_requests_total{route="/v1/predict",method="POST",status="200"} 1\n' in text
+    assert 'itaml_request_seconds_bucket{route="/v1/predict",le="+Inf"} 1\n' in text
+    assert 'status="404"' in text
+    by_class = re.findall(r'itaml_images_by_class_total\{class="digit \d"\} (\d+)', text)
+    assert sum(map(int, by_class)) == 3
+
+
+def test_an_empty_model_can_be_served(start: Start, model: Path) -> None:
+    import shutil
+
+    shutil.rmtree(model)
+    ImageClassifier.create(model)
+    client = start().client
+    found = client.get("/v1/model").json()
+    assert (found["empty"], found["classes"], found["version"]) == (True, [], 0)
+    assert client.post("/v1/predict", **form([noise()])).json()["error"]["code"] == "empty_model"
+    assert client.get("/v1/confusion").json() == {"classes": [], "counts": None, "source": None}
+    checked = client.post("/v1/check", **form([noise(), noise(), b"x"])).json()["images"]
+    assert [entry["state"] for entry in checked] == ["ok", "duplicate", "unreadable"]
+    assert client.get("/v1/classes/a").status_code == 404

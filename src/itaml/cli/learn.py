@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +26,17 @@ FIXED = ("method", "backbone", "image_size", "memory", "preset", "seed")  # opti
 
 def command(
     model: Annotated[Path, typer.Argument(help="Folder of the model; it is made if it does not exist.")],
-    data: Annotated[list[Path], typer.Argument(help="Folders that hold one folder of images for each class.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that hold one folder of images for each class; or labels: .csv (path,label), .json of Label "
+            "Studio or COCO, .xml or .zip of CVAT."
+        ),
+    ],
     *,
+    images: Annotated[
+        Path | None, typer.Option("--images", help="For labels: the folder of the images; that of the file by default.")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="Method of a new model (see `itaml list methods`); chosen by default.")
     ] = None,
@@ -60,7 +72,6 @@ def command(
     """
     set_threads(threads)
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # the report tells of images that were left out
-    from itaml.modelstore.labelled_inputs import inputs_from_folders
 
     given = {
         "method": method,
@@ -71,15 +82,35 @@ def command(
         "seed": seed,
     }
     wanted = {name: value for name, value in given.items() if value is not None}
-    labelled = inputs_from_folders(data)  # before the model is made, so that a wrong folder leaves nothing behind
-    classifier = _open_or_new(model, wanted, overrides or [], {"device": device, "precision": precision})
-    report = _learn(classifier, labelled, epochs=epochs, quiet=quiet or as_json)
+    with _labelled(data, images) as labelled:  # before the model is made, so that a wrong folder leaves nothing behind
+        classifier = _open_or_new(model, wanted, overrides or [], {"device": device, "precision": precision})
+        report = _learn(classifier, labelled, epochs=epochs, quiet=quiet or as_json)
     if as_json:
         record = report.record.model_dump(mode="json")
         about = {"model": str(model), "version": classifier.version, "changed": report.changed}
         print(json.dumps({**about, **record, "notes": list(report.notes)}))
     elif not quiet:
         _print_report(classifier, report)
+
+
+@contextmanager
+def _labelled(data: list[Path], images: Path | None) -> Iterator[LabelledInputs]:
+    """Index the images of class folders, or of files of labels."""
+    from itaml.errors import UsageError
+    from itaml.exchange.label_files import is_label_file, labelled_files
+    from itaml.modelstore.labelled_inputs import inputs_from_folders, inputs_with_labels
+
+    files = [path for path in data if is_label_file(path)]
+    if files and len(files) < len(data):
+        raise UsageError("give folders or files of labels, not both")
+    if images is not None and not files:
+        raise UsageError("--images is for files of labels")
+    if not files:
+        yield inputs_from_folders(data)
+        return
+    with labelled_files(files, images) as found:
+        inputs = inputs_with_labels(list(found.paths), list(found.labels))
+        yield replace(inputs, notes=(*found.notes, *inputs.notes))
 
 
 def _open_or_new(path: Path, wanted: dict[str, Any], overrides: list[str], compute: dict[str, Any]) -> ImageClassifier:

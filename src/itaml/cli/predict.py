@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from itaml.exchange.exported_classifier import ExportedClassifier
     from itaml.modelstore.predictions import Grouping, Unknown
 
+LABEL_FORMATS = ("label-studio", "coco", "cvat")
 WRITERS = {"table": print_predictions, "csv": print_csv, "jsonl": print_jsonl}
 
 
@@ -57,7 +58,10 @@ def command(
         str | None,
         typer.Option(metavar="uncertain", help="Order images by how much labelling them would teach, most first."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table, csv or jsonl (one JSON object per line).")] = "table",
+    form: Annotated[
+        str,
+        typer.Option("--format", help="table, csv, jsonl (one JSON object per line), label-studio, coco or cvat."),
+    ] = "table",
     runtime: Annotated[
         str, typer.Option(metavar="auto|onnx", help="onnx exports the model and predicts with ONNX Runtime alone.")
     ] = "auto",
@@ -111,7 +115,12 @@ def command(
             )
         )
     else:
-        WRITERS[form](predictions, top)
+        if form in LABEL_FORMATS:
+            from itaml.exchange.label_export import EXPORTERS
+
+            print(EXPORTERS[form](predictions, classifier.classes))
+        else:
+            WRITERS[form](predictions, top)
         for note in notes:
             print(f"note: {printable(note)}", file=sys.stderr)
     failed = [prediction for prediction in predictions if prediction.error]
@@ -123,8 +132,8 @@ def command(
 def _check(form: str, rank: str | None, runtime: str, *, as_json: bool) -> None:
     if as_json and form != "table":
         raise UsageError(f"--json and --format {form} exclude each other")
-    if form not in WRITERS:
-        raise UsageError(f"--format is one of {', '.join(WRITERS)}, not {form!r}")
+    if form not in (*WRITERS, *LABEL_FORMATS):
+        raise UsageError(f"--format is one of {', '.join((*WRITERS, *LABEL_FORMATS))}, not {form!r}")
     if runtime not in ("auto", "onnx"):
         raise UsageError(f"--runtime is auto or onnx, not {runtime!r}")
     if rank not in (None, "uncertain"):

@@ -14,7 +14,7 @@ from step_ratio import SETUPS, itaml_step, joint_step, learner, measure
 from timing import Ratios, interleaved, random_set, ratio
 
 from itaml.config import Compute, Seeds
-from itaml.data.augmentations import augmentation
+from itaml.data.augmentations import Draws, augmentation
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.images import ImageSet
 from itaml.data.sources import folder
@@ -102,7 +102,7 @@ def bare_epoch(made: GradientLearner, images: ImageSet, size: int) -> Callable[[
         made.model.train()
         for rows in torch.randperm(len(labels)).split(size):
             optimizer.zero_grad()
-            batch = augment(pixels[rows], noise).to(memory_format=made.context.layout)
+            batch = augment(pixels[rows], Draws(noise, len(rows))).to(memory_format=made.context.layout)
             F.cross_entropy(made.model(batch), labels[rows]).backward()
             optimizer.step()
 

@@ -75,6 +75,13 @@ def test_the_optimizer_steps_in_one_place() -> None:
     assert files_that_call(r"(.*\.)?_?optimizer\.step") == {"optimizers.py": 1}
 
 
+def test_one_module_imports_torch_distributed() -> None:
+    pattern = re.compile(
+        r"^\s*(from|import) torch\.distributed|from torch import .*\bdistributed\b", flags=re.MULTILINE
+    )
+    assert [name for name, text in FILES.items() if pattern.search(text)] == ["distributed.py"]
+
+
 def test_a_method_steps_in_the_trainer_alone() -> None:
     assert files_that_call(r"(.*\.)?method\.step") == {"learners/trainer.py": 1}
 

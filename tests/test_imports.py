@@ -31,6 +31,8 @@ LAYERS = (
         "storage",
         "text",
         "distributed",
+        "data_parallel",
+        "shares",
         "hardware",
     },
     {"data", "models", "memory"},

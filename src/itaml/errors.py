@@ -56,3 +56,7 @@ class InterruptedRunError(ItamlError):
 
 class MissingExtraError(ItamlError):
     """An optional dependency is needed and absent; the message names the extra to install."""
+
+
+class PeerError(ItamlError):
+    """Another process of a run over several processes was lost."""

@@ -1,4 +1,7 @@
-"""Walk a set of images in a given order, a batch at a time, reading ahead where reading costs anything."""
+"""Walk a set of images in a given order, a batch at a time, reading ahead where reading costs anything.
+
+In a run over several processes, `iterate_shares` has each read its share of every batch, and no other image.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections.abc import Iterator, Sequence
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 
+import torch
 from torch import Tensor
 
+from itaml import distributed
 from itaml.data.images import ArrayPixels, ImageSet, JoinedPixels, PixelStore
 from itaml.errors import SettingsError
+from itaml.shares import Divide, Share
 
 Batch = tuple[Tensor, Tensor]  # images (k, c, h, w), labels (k,)
 
@@ -35,9 +41,43 @@ def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int =
     if prefetch < 0:
         raise SettingsError(f"prefetch must be >= 0 (got {prefetch})")
     slices = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    if prefetch == 0 or in_memory(images):
-        return _plain(images, slices)
-    return _ahead(images, slices, prefetch)
+    return (batch for batch in _read(images, slices, prefetch) if len(batch[1]))
+
+
+def iterate_shares(
+    images: ImageSet, order: Tensor, *, batch_size: int, divide: Divide
+) -> Iterator[tuple[Tensor, Tensor, Share | None]]:
+    """Yield this process's images of each batch, the positions of all images of the batch, and the division.
+
+    The batches are those of `iterate`, for any number of processes. For one process the division is None.
+
+    Args:
+        images: what to read.
+        order: positions in `images` (n,).
+        batch_size: images per batch, of all processes together.
+        divide: divides a batch, by the positions of its images, among the processes.
+    """
+    if distributed.size() == 1:
+        yield from ((*batch, None) for batch in iterate(images.numbered(), order, batch_size=batch_size))
+        return
+    slices = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    divided = [divide(positions) for positions in slices]
+    own = [positions[share.own] for positions, share in zip(slices, divided, strict=True)]
+    complete = in_memory(images)
+    read = _read(images.numbered(), own, prefetch=2)
+    for (pixels, found), positions, share in zip(read, slices, divided, strict=True):
+        if complete:
+            yield pixels, positions, share
+            continue
+        readable = torch.zeros(len(positions), dtype=torch.uint8)
+        readable[share.own] = torch.isin(positions[share.own], found).to(torch.uint8)
+        kept = distributed.add_up([readable])[0].nonzero().flatten()  # integers: the largest
+        if len(kept):
+            yield pixels, positions[kept], share if len(kept) == len(positions) else share.select(kept)[0]
+
+
+def _read(images: ImageSet, slices: Sequence[Tensor], prefetch: int) -> Iterator[Batch]:
+    return _plain(images, slices) if prefetch == 0 or in_memory(images) else _ahead(images, slices, prefetch)
 
 
 def in_memory(images: ImageSet) -> bool:
@@ -53,9 +93,7 @@ def _store_in_memory(pixels: PixelStore) -> bool:
 
 def _plain(images: ImageSet, slices: Sequence[Tensor]) -> Iterator[Batch]:
     for positions in slices:
-        batch = images.batch(positions)
-        if len(batch[1]):
-            yield batch
+        yield images.batch(positions)
 
 
 def _ahead(images: ImageSet, slices: Sequence[Tensor], prefetch: int) -> Iterator[Batch]:
@@ -67,8 +105,7 @@ def _ahead(images: ImageSet, slices: Sequence[Tensor], prefetch: int) -> Iterato
         while (item := ready.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
-            if len(item[1]):
-                yield item
+            yield item
     finally:
         stopped.set()
         while not ready.empty():  # so that a reader that waits for room sees that it may go

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from itaml import distributed
 from itaml.config import Compute, Seeds
 from itaml.data.augmentations import augmentation
 from itaml.errors import SettingsError
@@ -16,8 +17,10 @@ from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
 from itaml.models.batch_norm import single_image_batch_norm
 from itaml.models.classifier import Classifier
+from itaml.models.sharded_layers import in_shares
 from itaml.models.task_map import TaskMap
 from itaml.optimizers import make_optimizer
+from itaml.shares import Share
 
 EVERYTHING = 2**48  # images; no data set has more
 
@@ -53,7 +56,7 @@ class Context:
         self.device = hardware.pick_device(compute)
         self.layout = torch.channels_last if hardware.has_convolutions(model) else torch.preserve_format
         self.model = hardware.place(model, self.device, self.layout)
-        self.bf16 = hardware.use_bf16(compute, model, self.device)
+        self.bf16 = distributed.on_main(lambda: hardware.use_bf16(compute, model, self.device))
         self.autocast = hardware.autocast(self.device, bf16=self.bf16)
         self.compiled = self._compile(traits) if compute.compile else None
         self.memory = _memory(settings, traits)
@@ -62,6 +65,8 @@ class Context:
     def _compile(self, traits: Traits) -> CompiledBackbone:
         if not traits.supports_compile:
             raise SettingsError("compile needs a method that trains by one pass through the network; leave it out")
+        if distributed.size() > 1:
+            raise SettingsError("compile is for one process; leave it out under torchrun")
         return CompiledBackbone(self.model.backbone, batch_size=self.settings.batch_size, device=self.device)
 
     @property
@@ -75,23 +80,38 @@ class Context:
         s = self.settings
         return s.first_epochs if s.first_epochs and len(self.task_map) <= 1 else s.epochs
 
-    def make_batch(self, pixels: Tensor, labels: Tensor, rows: Tensor | None = None) -> Batch:
-        """Put pixels on the device, and look up each label's column and task."""
+    def make_batch(
+        self, pixels: Tensor, labels: Tensor, rows: Tensor | None = None, share: Share | None = None
+    ) -> Batch:
+        """Put pixels on the device, and look up each label's column and task.
+
+        Args:
+            pixels: of all samples, or of this process's share of them.
+            labels: of all samples (n,).
+            rows: positions of all samples in what the task is trained on (n,).
+            share: which samples the pixels are of; None is all.
+        """
         self.model.check(pixels)
         columns = self.task_map.column_of(labels)
         tasks = self.task_map.task_of_column[columns]
         present = len(tasks.unique())
-        return Batch(self.placed(pixels), columns.to(self.device), tasks.to(self.device), rows, present=present)
+        images, columns, tasks = self.placed(pixels), columns.to(self.device), tasks.to(self.device)
+        return Batch(images, columns, tasks, rows, present=present, share=share)
 
     def placed(self, images: Tensor) -> Tensor:
         """Return images on the device, in the memory layout of the network."""
         return images.to(self.device, memory_format=self.layout)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Return logits (n, columns) in float32, computed in the chosen precision."""
-        with single_image_batch_norm(self.model, len(images)), self.autocast():
-            logits: Tensor = self.model.logits(images, through=self.compiled)
-        return logits.float() if logits.dtype == torch.bfloat16 else logits
+    def forward(self, images: Tensor, share: Share | None = None) -> Tensor:
+        """Return logits (n, columns) in float32, computed in the chosen precision (see `in_shares` for arguments)."""
+
+        def logits(part: Tensor) -> Tensor:
+            with self.autocast():
+                found: Tensor = self.model.logits(part, through=self.compiled)
+            return found.float() if found.dtype == torch.bfloat16 else found
+
+        with single_image_batch_norm(self.model, len(images) if share is None else share.total):
+            return in_shares(logits, images, share)
 
 
 def _memory(settings: TrainingSettings, traits: Traits) -> Memory:

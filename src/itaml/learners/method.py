@@ -27,6 +27,7 @@ from torch.optim import Optimizer
 from itaml.config import Compute, Seeds
 from itaml.data.images import ImageSet, Shape
 from itaml.data.stream import Task
+from itaml.data_parallel import backward
 from itaml.inference.predictor import Predictor
 from itaml.learners.api import Learner, Traits
 from itaml.learners.batch import Batch
@@ -34,7 +35,7 @@ from itaml.learners.context import Context
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import TrainingSettings
 from itaml.models.task_map import TaskMap
-from itaml.optimizers import backward, gradient_step
+from itaml.optimizers import gradient_step
 from itaml.storage import State
 
 
@@ -54,6 +55,7 @@ class Method:
     def __init__(self, context: Context, recipe: Recipe, predictor: Predictor) -> None:
         self.context, self.recipe, self.predictor = context, recipe, predictor
         self.settings = context.settings
+        self.shards_tasks = False  # several processes: each gets all samples of its tasks, instead of any samples
         self.model, self.memory, self.seeds = context.model, context.memory, context.seeds
 
     @classmethod
@@ -97,7 +99,7 @@ class Method:
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         """Take one training step and return its loss."""
-        return self.gradient_step(optimizer, lambda: backward(self.total_loss(batch)))
+        return self.gradient_step(optimizer, lambda: self.backward(self.total_loss(batch)))
 
     def end_task(self, task: Task) -> None:
         """Finish a task."""
@@ -111,7 +113,7 @@ class Method:
     def logits(self, batch: Batch) -> Tensor:
         """Return the logits of a batch (n, columns), computed once."""
         if batch.logits is None:
-            batch.logits = self.context.forward(batch.images)
+            batch.logits = self.context.forward(batch.images, batch.share)
         return batch.logits
 
     def total_loss(self, batch: Batch) -> Tensor:
@@ -120,6 +122,10 @@ class Method:
         if self.recipe.teacher and self.settings.distill:
             loss = loss + self.recipe.distillation(self.logits(batch), batch)
         return loss
+
+    def backward(self, loss: Tensor) -> Tensor:
+        """Compute the gradients of a loss of the whole mini-batch, over all processes of the run; return the loss."""
+        return backward(loss, [parameter for network in self.networks() for parameter in network.parameters()])
 
     def gradient_step(self, optimizer: Optimizer, compute_gradients: Callable[[], Tensor]) -> Tensor:
         """Take a step with gradients computed by a function that returns the loss; return the loss."""

@@ -90,7 +90,7 @@ class Recipe:
         """Return the teacher's logits (n, old columns) for a batch."""
         if self.context.settings.cache_teacher_logits and batch.rows is not None:
             return self._teacher_logits[batch.rows].to(self.context.device)
-        return self.teacher.logits(batch.images if batch.full_images is None else batch.full_images)
+        return self.teacher.logits(batch.images if batch.full_images is None else batch.full_images, batch.share)
 
     def distillation(self, logits: Tensor, batch: Batch) -> Tensor:
         """Return the weighted distillation loss of a batch, which is added to the method's own loss."""

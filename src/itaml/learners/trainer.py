@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from itaml import seeding
-from itaml.data.augmentations import augmentation
+from itaml import distributed, seeding
+from itaml.data.augmentations import Draws, augmentation
 from itaml.data.images import ImageSet
-from itaml.data.loader import iterate
+from itaml.data.loader import iterate_shares
 from itaml.data.sampling import balanced_order, union_order
 from itaml.data.stream import Task
 from itaml.errors import TrainingError
@@ -30,6 +31,7 @@ from itaml.learners.recipe import Recipe
 from itaml.learners.schedule import lr_factor
 from itaml.models.batch_norm import freeze_statistics
 from itaml.optimizers import make_optimizer, optimizer_state, restore_optimizer
+from itaml.shares import Share
 from itaml.storage import State
 
 
@@ -97,17 +99,19 @@ class Trainer:
         c, s, path = self.context, self.context.settings, (task.index, epoch)
         augment = augmentation(s.augment)
         order = self._order(images, seeding.generator(c.seeds.batches, "batches", *path))
+        divide = partial(self._divide, images.labels)
         noise = seeding.generator(c.seeds.augment, "augment", *path)
         c.model.train()
         if s.tune == "last":
             freeze_statistics(c.model)
         start, total, steps, done, factor = time.perf_counter(), torch.zeros((), device=c.device), 0, 0, 0.0
         with seeding.seeded(c.seeds.augment, "dropout", *path):
-            for pixels, rows in iterate(images.numbered(), order, batch_size=s.batch_size):
+            for pixels, rows, share in iterate_shares(images, order, batch_size=s.batch_size, divide=divide):
                 factor = lr_factor(s, epoch + done / max(len(order), 1), epochs=c.task_epochs)
                 for group in optimizer.param_groups:
                     group["lr"] = s.lr * factor * group.get("scale", 1.0)
-                batch = c.make_batch(augment(pixels, noise), images.labels[rows], rows)
+                pixels = augment(pixels, Draws(noise, len(rows), share))  # noqa: PLW2901
+                batch = c.make_batch(pixels, images.labels[rows], rows, share)
                 self.recipe.resize(batch)
                 loss = self.method.step(batch, optimizer)
                 self.recipe.after_step()
@@ -116,6 +120,15 @@ class Trainer:
         seconds = time.perf_counter() - start
         mean = self._finite_mean(total, steps, task, epoch)
         return EpochDone(task.index, epoch + 1, c.task_epochs, mean, done, seconds, s.lr * factor)
+
+    def _divide(self, labels: Tensor, rows: Tensor) -> Share:
+        """Divide a mini-batch among the processes of the run: by samples, or by tasks where inner loops need them."""
+        if self.method.shards_tasks:
+            found = distributed.share_of_tasks(self.context.task_map.task_of(labels[rows]))
+        else:
+            found = distributed.share_of(len(rows))
+        assert found is not None, "there are several processes"
+        return found
 
     def _finite_mean(self, total: Tensor, steps: int, task: Task, epoch: int) -> float:
         if not steps:

@@ -25,6 +25,7 @@ from torch.optim import Optimizer
 
 from itaml import params
 from itaml.losses import Loss, Negatives, sample_losses
+from itaml.meta.loop_states import States, mean_over_processes, mean_state
 from itaml.models.batch_norm import single_image_batch_norm
 from itaml.models.classifier import Classifier
 from itaml.models.task_map import TaskMap
@@ -33,6 +34,7 @@ from itaml.params import Weights
 
 MakeOptimizer = Callable[[list[Any]], Optimizer]  # from tensors, or groups of them
 HEAD = ("head.weight", "head.bias")
+BUFFERS, LOSS = "all buffers", "loss"  # averaged over loops like the state of a parameter, under a name of no parameter
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,9 @@ class InnerLoop:
         self.whole_head = whole_head or negatives == "seen"
         self.clip = clip
         self.autocast = autocast
-        self.state: dict[str, dict[str, Any]] = {}  # parameter -> optimiser state at the base
+        self.state: States = {}  # parameter -> optimiser state at the base
         self.last_losses: list[Tensor] = []
-        self._states: list[dict[str, dict[str, Any]]] = []
+        self._states: list[States] = []
         self._buffers: list[Weights] = []
 
     def __call__(self, base: Weights, batch: MicroBatch) -> Weights:
@@ -121,11 +123,17 @@ class InnerLoop:
 
     def finish_iteration(self) -> Tensor:
         """Average the optimizer states and statistics of the loops since the last call; return the mean first loss."""
-        for name in {name for states in self._states for name in states}:
-            self.state[name] = _mean_state([states[name] for states in self._states if name in states])
+        found = {name: [s[name] for s in self._states if name in s] for states in self._states for name in states}
+        means = {name: mean_state(states) for name, states in found.items()}
+        loops = {name: len(states) for name, states in found.items()}
         if self._buffers:
-            params.restore(self.model, params.mean(self._buffers))
-        loss = torch.stack(self.last_losses).mean() if self.last_losses else torch.zeros(())
+            means[BUFFERS], loops[BUFFERS] = params.mean(self._buffers), len(self._buffers)
+        if self.last_losses:
+            means[LOSS], loops[LOSS] = {LOSS: torch.stack(self.last_losses).mean()}, len(self.last_losses)
+        means = mean_over_processes(means, loops, base={BUFFERS: params.snapshot_buffers(self.model)})
+        params.restore(self.model, means.pop(BUFFERS, {}))
+        loss: Tensor = means.pop(LOSS, {}).get(LOSS, torch.zeros(()))
+        self.state |= means
         self._states, self._buffers, self.last_losses = [], [], []
         return loss
 
@@ -133,15 +141,15 @@ class InnerLoop:
         """Forget the optimizer states, at the start of a task."""
         self.state = {}
 
-    def state_dict(self) -> dict[str, dict[str, Any]]:
+    def state_dict(self) -> States:
         """Return the optimizer states at the base."""
         return self.state
 
-    def load_state_dict(self, state: dict[str, dict[str, Any]] | None) -> None:
+    def load_state_dict(self, state: States | None) -> None:
         """Restore what `state_dict` returned."""
         self.state = dict(state or {})
 
-    def optimizer_of(self, leaves: dict[str, Tensor], states: dict[str, dict[str, Any]]) -> Optimizer:
+    def optimizer_of(self, leaves: dict[str, Tensor], states: States) -> Optimizer:
         """Return an optimiser that continues from the states at the base.
 
         Leaves without a state yet, such as the rows of a task met for the first time, are a group of their own: the
@@ -189,8 +197,3 @@ class InnerLoop:
 
 def _copy_state(state: dict[str, Any]) -> dict[str, Any]:
     return {key: value.clone() if isinstance(value, Tensor) else value for key, value in state.items()}
-
-
-def _mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
-    tensors = [{key: value for key, value in state.items() if isinstance(value, Tensor)} for state in states]
-    return {**states[0], **params.mean(tensors)}

@@ -1,10 +1,21 @@
-"""Batch normalisation in training with very small batches."""
+"""Batch normalisation in training: very small batches, and statistics over the processes of a run.
+
+torch's `SyncBatchNorm` is for GPUs. `synchronized_batch_norm` computes the same on any device: each process sends the
+mean and the variance of its rows, and all combine them, so that the statistics are those of the whole mini-batch, and
+running statistics are equal in all processes. Differences from one process are those of rounding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from torch import nn
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from itaml import distributed
+from itaml.shares import Share
 
 
 class single_image_batch_norm:  # noqa: N801 (a context manager used as a function)
@@ -30,3 +41,91 @@ def freeze_statistics(model: nn.Module) -> None:
     for layer in model.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not any(p.requires_grad for p in layer.parameters()):
             layer.eval()
+
+
+def synchronized_batch_norm(
+    share: Share,
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return what `torch.nn.functional.batch_norm` returns for this process's rows of the whole mini-batch.
+
+    Args:
+        share: which rows of the mini-batch each process has.
+        x: this process's rows (k, channels, ...).
+        running_mean: moved towards the mean of the mini-batch.
+        running_var: moved towards the unbiased variance of the mini-batch.
+        weight: scale of each channel.
+        bias: shift of each channel.
+        training: normalise with the statistics of the mini-batch; otherwise with the running ones.
+        momentum: how far the running statistics move.
+        eps: added to the variance.
+    """
+    if not training:
+        return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    counts = torch.tensor([len(part) for part in share.parts], device=x.device) * x.shape[2:].numel()
+    count = int(counts.sum())
+    mean, var = _global_statistics(x.detach(), counts)
+    if running_mean is not None and running_var is not None:
+        running_mean.lerp_(mean.to(running_mean), momentum)
+        running_var.lerp_((var * (count / max(count - 1, 1))).to(running_var), momentum)
+    out: Tensor = _BatchNorm.apply(x, weight, bias, mean, var, count, eps)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _global_statistics(x: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and the biased variance of each channel over the rows of all processes (Chan et al., 1983)."""
+    wide = x if x.dtype == torch.float64 else x.float()
+    if len(x):
+        own = torch.stack(torch.ops.aten.batch_norm_update_stats(wide, None, None, 0.0))
+    else:
+        own = wide.new_zeros(2, x.shape[1])
+    means, variances = torch.stack(distributed.gather(own)).double().unbind(1)  # (processes, channels) each
+    shares = (counts.double() / counts.sum())[:, None]
+    mean = (shares * means).sum(0)
+    var = (shares * (variances + (means - mean).square())).sum(0)
+    return mean.to(own), var.to(own)
+
+
+class _BatchNorm(torch.autograd.Function):
+    """Normalisation with statistics that depend on the rows of all processes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mean: Tensor,
+        var: Tensor,
+        count: int,
+        eps: float,
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight, mean, var)
+        ctx.count, ctx.eps = count, eps
+        return F.batch_norm(x, mean, var, weight, bias, False, 0.0, eps)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, mean, var = ctx.saved_tensors
+        # With statistics held constant: dy * weight / std, sum of dy * normalised x, sum of dy, of this process's rows.
+        if len(x):
+            dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
+                grads[0], x, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
+            )
+        else:  # torch 2.13 divides by the number of rows
+            dx, dweight, dbias = torch.zeros_like(x), torch.zeros_like(mean), torch.zeros_like(mean)
+        inverse = (var.double() + ctx.eps).rsqrt()
+        products, total = (value.double() for value in distributed.add_up([dweight, dbias]))
+        scale = inverse / ctx.count if weight is None else weight.double() * inverse / ctx.count
+        shape = (-1, *[1] * (x.dim() - 2))
+        slope = (scale * inverse * products).to(dx).view(shape)
+        dx.sub_((scale * (total - mean.double() * inverse * products)).to(dx).view(shape)).addcmul_(x, slope, value=-1)
+        given = weight is not None
+        return dx, dweight if given else None, dbias if given else None, None, None, None, None

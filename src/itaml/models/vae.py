@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from itaml.data.images import Shape
 from itaml.errors import DataError
 from itaml.models.backbones.mlp import mlp
+from itaml.shares import Share
 
 
 def kl_to_standard_normal(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -63,11 +64,12 @@ class Feedback(nn.Module):
         return (reconstruction + kl_to_standard_normal(mean, log_variance)) / truth.shape[1]
 
     @torch.no_grad()
-    def sample(self, count: int) -> Tensor:
-        """Draw images (count, c, h, w) with pixels from 0 to 1, from torch's own generator."""
+    def sample(self, count: int, share: Share | None = None) -> Tensor:
+        """Draw images (count, c, h, w) with pixels from 0 to 1, from torch's own generator; those of a share alone."""
         latent = torch.randn(count, self.mean.out_features, device=self.mean.weight.device)
+        latent = latent if share is None else latent[share.own.to(latent.device)]
         images: Tensor = self.decoder(latent).sigmoid()
-        return images.reshape(count, *self.shape)
+        return images.reshape(len(latent), *self.shape)
 
 
 class VAE(nn.Module):
@@ -82,6 +84,6 @@ class VAE(nn.Module):
         """Return the loss of each image (n,), see `Feedback.losses`."""
         return self.feedback.losses(self.encoder(brightness(images)), images)
 
-    def sample(self, count: int) -> Tensor:
+    def sample(self, count: int, share: Share | None = None) -> Tensor:
         """Draw images, see `Feedback.sample`."""
-        return self.feedback.sample(count)
+        return self.feedback.sample(count, share)

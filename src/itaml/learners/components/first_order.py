@@ -18,14 +18,15 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from itaml import params
+from itaml.data_parallel import averaged
 from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.method import Method
 from itaml.learners.settings import Count, Positive, TrainingSettings
 from itaml.losses import sample_losses
-from itaml.meta.inner_loop import MicroBatch, micro_batches
 from itaml.meta.meta_gradients import path_gradients, total
 from itaml.models.batch_norm import single_image_batch_norm
+from itaml.models.sharded_layers import in_shares
 from itaml.params import Weights
 
 
@@ -81,30 +82,36 @@ def outer_gradient(
     assert isinstance(s, FirstOrderSettings)
     base = params.snapshot(method.model)
 
-    def gradient(weights: Weights, part: MicroBatch) -> Weights:
+    def gradient(weights: Weights, part: Batch) -> Weights:
         return _gradient(method, weights, part, losses)
 
     gradients, shares = [], []
-    for group in micro_batches(batch.images, batch.targets, task_map):
-        if not len(group.targets):
+    for task in range(len(task_map)):
+        group = (batch.tasks == task).nonzero().flatten()
+        if not len(group):
             continue  # an inner loop without samples stays at the base
-        path = path_gradients(base, cut(group, parts), gradient=gradient, lr=s.inner_lr)
+        path = path_gradients(base, map(batch.select, cut(group, parts)), gradient=gradient, lr=s.inner_lr)
         gradients.append(meta_gradient(path))
-        shares.append(1 / len(task_map) if s.weighting == "tasks" else len(group.targets) / len(batch.targets))
+        shares.append(1 / len(task_map) if s.weighting == "tasks" else len(group) / len(batch.targets))
     return total(gradients, shares)
 
 
-def _gradient(method: Method, weights: Weights, part: MicroBatch, losses: list[Tensor]) -> Weights:
+def _gradient(method: Method, weights: Weights, part: Batch, losses: list[Tensor]) -> Weights:
     s = method.settings
     leaves = {name: value.detach().requires_grad_() for name, value in weights.items()}
-    with single_image_batch_norm(method.model, len(part.targets)), method.context.autocast():
-        logits = functional_call(method.model, leaves, (part.images,))
+
+    def logits_of(images: Tensor) -> Tensor:
+        with method.context.autocast():
+            logits: Tensor = functional_call(method.model, leaves, (images,))
+        return logits
+
+    with single_image_batch_norm(method.model, len(part.targets)):
+        logits = in_shares(logits_of, part.images, part.share)
     loss = sample_losses(logits, part.targets, method.task_map, loss=s.loss, negatives=s.negatives).mean()
     losses.append(loss.detach())
-    return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+    return averaged(dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True)))
 
 
-def cut(group: MicroBatch, count: int) -> list[MicroBatch]:
-    """Cut a task's samples into `count` disjoint parts as even as can be; empty ones are left out."""
-    pairs = zip(group.images.tensor_split(count), group.targets.tensor_split(count), strict=True)
-    return [MicroBatch(group.task, images, targets) for images, targets in pairs if len(targets)]
+def cut(group: Tensor, count: int) -> list[Tensor]:
+    """Cut the positions of a task's samples into `count` parts as even as can be; empty ones are left out."""
+    return [part for part in group.tensor_split(count) if len(part)]

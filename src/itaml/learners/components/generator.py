@@ -14,12 +14,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from itaml import seeding
+from itaml import distributed, seeding
 from itaml.learners.components.teacher import distillation
 from itaml.learners.context import Context
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Count, NoMemorySettings, Positive, Temperature
 from itaml.models.vae import VAE, Feedback
+from itaml.shares import Share
 from itaml.storage import State
 
 Generator = VAE | Feedback
@@ -54,18 +55,19 @@ class Replayer:
         """Drop the copy."""
         self.former = None
 
-    def mixed_loss(self, new: Tensor, count: int, replay_loss: Callable[[Tensor], Tensor]) -> Tensor:
+    def mixed_loss(self, new: Tensor, count: int, replay_loss: Callable[[Tensor, Share | None], Tensor]) -> Tensor:
         """Return r * new + (1 - r) * replayed, r = 1/t.
 
         Args:
             new: loss of the new images.
             count: how many images to replay.
-            replay_loss: loss of replayed images.
+            replay_loss: loss of replayed images, of which a process may have a share.
         """
         if self.former is None:
             return new
         ratio = 1 / len(self.context.task_map)
-        return ratio * new + (1 - ratio) * replay_loss(self.former.sample(count))
+        share = distributed.share_of(count)
+        return ratio * new + (1 - ratio) * replay_loss(self.former.sample(count, share), share)
 
     def state_dict(self) -> State:
         """Return the generator and its copy."""

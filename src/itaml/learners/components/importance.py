@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from itaml import params
+from itaml import distributed, params
 from itaml.data.images import ImageSet
 from itaml.learners.settings import NoMemorySettings
 from itaml.models.classifier import Classifier
@@ -123,7 +123,7 @@ def mean_over_samples(
     output: Callable[[Tensor, Tensor], Tensor],
     size: Callable[[Tensor], Tensor],
 ) -> Weights:
-    """Return the mean over samples of the size of each sample's own gradient.
+    """Return the mean over samples of the size of each sample's own gradient; all processes must call this together.
 
     Args:
         model: in evaluation mode, so that samples do not mix in batch normalisation.
@@ -140,10 +140,11 @@ def mean_over_samples(
 
     each = vmap(grad(scalar), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(value) for name, value in weights.items()}
-    for some, numbers in zip(torch.split(images, CHUNK), torch.split(targets, CHUNK), strict=True):
+    chunks = list(zip(torch.split(images, CHUNK), torch.split(targets, CHUNK), strict=True))
+    for some, numbers in (chunks[number] for number in distributed.own_block(len(chunks))):
         for name, value in each(weights, some, numbers).items():
             total[name] += size(value).sum(0)
-    return {name: value / len(images) for name, value in total.items()}
+    return {name: value / len(images) for name, value in distributed.total(total).items()}
 
 
 def fisher(model: Classifier, images: Tensor, targets: Tensor, *, labels: str) -> Weights:

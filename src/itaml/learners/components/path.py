@@ -24,8 +24,7 @@ def tracked_step(
     gradient: Weights = {}
 
     def compute_gradients() -> Tensor:
-        loss = method.total_loss(batch)
-        loss.backward()
+        loss = method.backward(method.total_loss(batch))
         gradient.update(gradients(method.model))
         if len(anchors):
             (strength * anchors.penalty()).backward()

@@ -8,12 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from itaml import distributed
 from itaml.data.images import ImageSet
 from itaml.data.loader import iterate
 from itaml.inference.predictor import BATCH
 from itaml.learners.context import Context
 from itaml.models.classifier import Classifier
 from itaml.models.classifier_state import classifier_state, restore_classifier
+from itaml.models.sharded_layers import in_shares
+from itaml.shares import Share
 from itaml.storage import State
 
 
@@ -40,10 +43,14 @@ class Teacher:
         """How many columns the copy has: the first ones of its student."""
         return 0 if self.model is None else len(self.model.task_map.classes)
 
-    def logits(self, images: Tensor) -> Tensor:
-        """Return the logits (n, old columns) of images on the device."""
+    def logits(self, images: Tensor, share: Share | None = None) -> Tensor:
+        """Return the logits (n, old columns) of images on the device (see `in_shares` for the arguments)."""
+        with torch.no_grad():
+            return in_shares(self._logits, images, share)
+
+    def _logits(self, images: Tensor) -> Tensor:
         assert self.model is not None, "there is a teacher from the second task on"
-        with torch.no_grad(), self.context.autocast():
+        with self.context.autocast():
             logits: Tensor = self.model(images)
         return logits.float()
 
@@ -55,13 +62,15 @@ class Teacher:
             flip: average with the logits of the horizontal flip.
         """
         logits = torch.zeros(len(images), self.columns)
-        for pixels, rows in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
+        own = distributed.own_block(len(images))
+        for pixels, rows in iterate(images.numbered(), torch.arange(own.start, own.stop), batch_size=BATCH):
             placed = self.context.placed(pixels)
-            part = self.logits(placed)
-            if flip:
-                part = (part + self.logits(placed.flip(3))) / 2
+            with torch.no_grad():
+                part = self._logits(placed)
+                if flip:
+                    part = (part + self._logits(placed.flip(3))) / 2
             logits[rows] = part.cpu()
-        return logits
+        return distributed.add_up([logits])[0]
 
     def state_dict(self) -> State | None:
         """Return everything needed to make the copy again; None if there is none."""

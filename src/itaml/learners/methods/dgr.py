@@ -33,7 +33,9 @@ from itaml.learners.components.generator import GenerativeSettings, Replayer, di
 from itaml.learners.context import Context
 from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
+from itaml.models.sharded_layers import in_shares
 from itaml.models.vae import VAE
+from itaml.shares import Share
 
 
 class DGRSettings(GenerativeSettings):
@@ -76,17 +78,17 @@ class DGR(Method):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return eq. 1 for the solver, and the same mixture of the generator's losses."""
-        new = super().loss(batch) + self._generator_loss(batch.images)
+        new = super().loss(batch) + self._generator_loss(batch.images, batch.share)
         return self.replayer.mixed_loss(new, len(batch.targets), self._replay_loss)
 
-    def _replay_loss(self, images: Tensor) -> Tensor:
+    def _replay_loss(self, images: Tensor, share: Share | None = None) -> Tensor:
         """Return the second expectation of eq. 1, and the generator's loss."""
-        logits, former = self.context.forward(images), self.recipe.teacher.logits(images)
-        generator = self._generator_loss(images)
+        logits, former = self.context.forward(images, share), self.recipe.teacher.logits(images, share)
+        generator = self._generator_loss(images, share)
         if self.settings.labels == "hard":
             return F.cross_entropy(logits, former.argmax(1)) + generator
         return distilled(logits, former, temperature=self.settings.temperature) + generator
 
-    def _generator_loss(self, images: Tensor) -> Tensor:
+    def _generator_loss(self, images: Tensor, share: Share | None) -> Tensor:
         assert isinstance(self.replayer.generator, VAE)
-        return self.replayer.generator.losses(images).mean()
+        return in_shares(self.replayer.generator.losses, images, share).mean()

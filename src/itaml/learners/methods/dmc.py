@@ -41,6 +41,7 @@ from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Count, NoMemorySettings
 from itaml.models.reset import reset_weights
+from itaml.models.sharded_layers import in_shares
 from itaml.models.task_map import TaskMap
 
 
@@ -106,10 +107,10 @@ class DMC(Method):
         if expert is None or not teacher:
             return super().loss(batch)
         if expert.training:
-            return F.cross_entropy(expert(batch.images), batch.targets - teacher.columns)
+            return F.cross_entropy(in_shares(expert, batch.images, batch.share), batch.targets - teacher.columns)
         images = self.auxiliary(len(batch.targets))
         with torch.no_grad():
-            targets = double_targets(teacher.logits(images), expert(images).float())
+            targets = double_targets(teacher.logits(images), in_shares(expert, images).float())
         return F.mse_loss(self.context.forward(images), targets)
 
     def auxiliary(self, count: int) -> Tensor:

@@ -33,7 +33,6 @@ from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.method import Method
 from itaml.learners.settings import MemorySettings
-from itaml.optimizers import backward
 
 
 class GEMSettings(MemorySettings):
@@ -75,13 +74,12 @@ class GEM(Method):
         limit = self.settings.memory_batch
         if not limit or limit >= len(memory.targets):
             return Batch(memory.images, memory.targets, memory.tasks)
-        chosen = torch.randperm(len(memory.targets))[:limit].to(memory.targets.device)
-        return Batch(memory.images[chosen], memory.targets[chosen], memory.tasks[chosen])
+        return memory.select(torch.randperm(len(memory.targets))[:limit].to(memory.targets.device))
 
     def _gradient(self, batch: Batch, loss: Callable[[Batch], Tensor]) -> tuple[Tensor, Tensor]:
         """Return the gradient of a batch's loss, as one vector, and the loss."""
         self.model.zero_grad()
-        value = backward(loss(batch))
+        value = self.backward(loss(batch))
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.model.parameters()]
         return torch.cat([part.flatten() for part in parts]), value.detach()
 

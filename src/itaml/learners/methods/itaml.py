@@ -42,7 +42,7 @@ from itaml.meta.engines import inner_loop, meta_step_of
 from itaml.meta.engines.fused import apply_weight_decay, fused_loss
 from itaml.meta.eta import eta
 from itaml.meta.inner_loop import micro_batches
-from itaml.optimizers import backward, make_optimizer
+from itaml.optimizers import make_optimizer
 
 
 class ITAML(Method):
@@ -60,6 +60,7 @@ class ITAML(Method):
             raise SettingsError("horizon=stream is for runs; give the number of tasks to come, or horizon=open")
         if context.compiled and not s.fused:
             raise SettingsError("compile needs engine=fused; leave it out for other engines")
+        self.shards_tasks = not s.fused
         self.meta_step = meta_step_of(s.engine, self.model, update=s.update, batched=s.batched and not context.bf16)
         self.inner = inner_loop(
             self.model, s, make_optimizer=partial(self._optimizer, lr=s.lr), autocast=context.autocast
@@ -81,7 +82,7 @@ class ITAML(Method):
             return self._fused_step(batch, optimizer)
         self.inner.make_optimizer = partial(self._optimizer, lr=optimizer.param_groups[0]["lr"])
         base = params.snapshot(self.model)  # Phi_base
-        batches = micro_batches(batch.images, batch.targets, self.task_map)  # line 8: B_mu^1 .. B_mu^t
+        batches = micro_batches(batch.images, batch.own_targets(), self.task_map)  # line 8: B_mu^1 .. B_mu^t
         weights = self.meta_step(base, batches, adapt=self.inner, eta=self.eta())  # lines 4 to 14
         params.restore(self.model, weights)
         return self.inner.finish_iteration()
@@ -93,7 +94,7 @@ class ITAML(Method):
             group["lr"] *= self.eta()
 
         def compute_gradients() -> Tensor:
-            loss = backward(self.total_loss(batch))
+            loss = self.backward(self.total_loss(batch))
             if s.class_balancing == "tasks":
                 head, decay = self.model.head, s.weight_decay
                 share = batch.present_tasks() / len(self.task_map)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from itaml.data.stream import Task
@@ -33,7 +34,9 @@ from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import Positive
 from itaml.models.batch_norm import single_image_batch_norm
+from itaml.models.sharded_layers import in_shares
 from itaml.models.vae import Feedback
+from itaml.shares import Share
 
 
 class RtFSettings(GenerativeSettings):
@@ -76,20 +79,27 @@ class RtF(Method):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return L_total: L_current of the batch and L_replay of as many replayed images."""
-        batch.logits, generative = self._both(batch.images)
+        batch.logits, generative = self._both(batch.images, batch.share)
         current = self.settings.generative * generative + super().loss(batch)
         return self.replayer.mixed_loss(current, len(batch.targets), self._replay_loss)
 
-    def _replay_loss(self, images: Tensor) -> Tensor:
+    def _replay_loss(self, images: Tensor, share: Share | None = None) -> Tensor:
         """Return L_replay."""
-        (logits, generative), former = self._both(images), self.recipe.teacher.logits(images)
+        (logits, generative), former = self._both(images, share), self.recipe.teacher.logits(images, share)
         distillation = distilled(logits, former, temperature=self.settings.temperature)
         return self.settings.generative * generative + distillation
 
-    def _both(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def _both(self, images: Tensor, share: Share | None = None) -> tuple[Tensor, Tensor]:
         """Return the logits and L_generative, from one pass through the backbone."""
+        with single_image_batch_norm(self.model, len(images) if share is None else share.total):
+            both = in_shares(self._outputs, images, share)
+        return both[:, :-1], both[:, -1].mean()
+
+    def _outputs(self, images: Tensor) -> Tensor:
+        """Return each image's logits and, in the last column, its generative loss (n, columns + 1)."""
         assert isinstance(self.replayer.generator, Feedback)
-        with single_image_batch_norm(self.model, len(images)), self.context.autocast():
+        with self.context.autocast():
             features = self.model.features(images)
             logits = self.model.head(features)
-        return logits.float(), self.replayer.generator.losses(features.float(), images).mean()
+        losses = self.replayer.generator.losses(features.float(), images)
+        return torch.cat([logits.float(), losses[:, None]], dim=1)

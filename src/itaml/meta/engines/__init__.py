@@ -6,6 +6,9 @@
 | `batched` | together, by `torch.func.vmap`            | networks whose samples do not mix, element-wise optimizers |
 | `fused`   | as one pass over the mini-batch (Lemma 2) | r = 1; see `meta.engines.fused`                            |
 
+In a run over several processes, `loop` and `batched` compute the inner loops of different tasks in different processes,
+and the outer mean is one all-reduce; `fused` divides the samples of a mini-batch.
+
 `update="released"` is not Algorithm 1 but what the authors' released code computes, and has a separate loop.
 """
 
@@ -15,6 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from itaml import distributed
 from itaml.errors import SettingsError
 from itaml.losses import Loss, Negatives
 from itaml.meta.algorithm1 import meta_step, released_step
@@ -71,6 +75,8 @@ def meta_step_of(engine: str, model: Classifier, *, update: str, batched: bool) 
     if engine == "batched" and not together:
         raise SettingsError("engine=batched needs fp32 and a network whose samples do not mix; use engine=loop")
     if update == "released":
+        if distributed.size() > 1:
+            raise SettingsError("update=released trains tasks one after another, on one process: leave out torchrun")
         return released_step
     return batched_meta_step if together else meta_step
 

@@ -13,7 +13,6 @@ of the largest with samples of weight 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from itaml import params
+from itaml.meta.algorithm1 import over_processes
 from itaml.meta.inner_loop import HEAD, InnerLoop, MicroBatch
+from itaml.meta.loop_states import States, mean_over_processes
 from itaml.models.classifier import Classifier, GrowingHead, Normalize
 from itaml.optimizers import gradient_step
 from itaml.params import Weights
@@ -41,7 +42,7 @@ def supports_batching(model: Classifier) -> bool:
 
 def batched_meta_step(base: Weights, batches: Sequence[MicroBatch], *, adapt: InnerLoop, eta: float) -> Weights:
     """Return the weights after one iteration of Algorithm 1: `meta_step` with all inner loops computed together."""
-    return params.lerp(base, batched_mean(adapt, base, batches), eta)
+    return params.lerp(base, over_processes(base, batched_mean(adapt, base, batches)), eta)
 
 
 def batched_mean(loop: InnerLoop, base: Weights, batches: Sequence[MicroBatch]) -> Weights:
@@ -68,7 +69,8 @@ class _States:
 
     def __init__(self, loop: InnerLoop) -> None:
         self.loop, self.count = loop, 0
-        self.sums: dict[str, dict[str, Any]] = {}
+        self.sums: States = {}
+        self.rows: States = {}  # of the head, each of one task alone
 
     def add(self, together: _BatchedLoops) -> None:
         self.count += len(together.tasks)
@@ -81,14 +83,17 @@ class _States:
                     known[key] = value  # the same in every loop: a count of steps
         for name, rows in together.rows.items():
             for task, row in zip(together.tasks, rows, strict=True):
-                self.loop.state[self.loop.row_name(name, task)] = dict(together.optimizer.state[row])
+                self.rows[self.loop.row_name(name, task)] = dict(together.optimizer.state[row])
 
     def finish_iteration(self) -> None:
+        means = {}
         for name, state in self.sums.items():
             like = self.loop.model.get_parameter(name)
-            self.loop.state[name] = {
+            means[name] = {
                 key: value / self.count if _is_state_of(key, value, like) else value for key, value in state.items()
             }
+        loops = dict.fromkeys(means, self.count) | dict.fromkeys(self.rows, 1)
+        self.loop.state |= mean_over_processes(means | self.rows, loops)
 
 
 class _BatchedLoops:

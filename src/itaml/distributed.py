@@ -1,0 +1,225 @@
+"""One run over several processes, started by torchrun: the process group, and everything that is communicated.
+
+Outside torchrun there is one process, and every function here returns what it was given. No other module imports
+`torch.distributed`. How a training step is divided is in `itaml.data_parallel`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from itaml import shares
+from itaml.errors import ItamlError, PeerError
+from itaml.shares import Share
+
+Value = TypeVar("Value")
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class _Group:
+    rank: int
+    size: int
+    store: Any
+    gradients: Any  # a group of their own, so that their order among other messages does not matter
+
+
+_group: _Group | None = None
+
+
+def launched() -> bool:
+    """Return whether torchrun has started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+def start() -> None:
+    """Join the processes that torchrun has started; outside torchrun, and when called again, do nothing."""
+    global _group  # noqa: PLW0603 (a process is in one group)
+    if _group is not None or not launched():
+        return
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    with _peers():
+        store, rank, size = next(rendezvous("env://"))
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
+        _group = _Group(rank, size, store, dist.new_group())
+
+
+def stop() -> None:
+    """Leave the group, after all processes are done."""
+    global _group  # noqa: PLW0603
+    if _group is not None:
+        barrier()
+        _group = None
+        dist.destroy_process_group()
+
+
+def rank() -> int:
+    """Return the number of this process."""
+    return _group.rank if _group else 0
+
+
+def size() -> int:
+    """Return the number of processes."""
+    return _group.size if _group else 1
+
+
+def is_main() -> bool:
+    """Return whether this process reads and writes the run's folder, logs and shows progress."""
+    return rank() == 0
+
+
+def restarts() -> int:
+    """Return how often torchrun has restarted the processes of this run after one was lost."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def share_of(count: int) -> Share | None:
+    """Return which of `count` samples each process computes; None for one process."""
+    return shares.even_share(count, rank=rank(), size=size()) if _group else None
+
+
+def share_of_tasks(tasks: Tensor) -> Share | None:
+    """Return the same for samples of tasks (n,) that must stay together; None for one process."""
+    return shares.task_share(tasks, rank=rank(), size=size()) if _group else None
+
+
+def own_block(count: int) -> range:
+    """Return which of `count` consecutive pieces of work this process does."""
+    return shares.block(count, rank=rank(), size=size())
+
+
+# Messages.
+
+
+@contextmanager
+def _peers() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # all that torch.distributed raises when a connection is lost
+        raise PeerError(f"a process of this run was lost: {str(error).splitlines()[0]}") from error
+
+
+def barrier() -> None:
+    """Wait for all processes."""
+    if _group:
+        with _peers():
+            dist.barrier()
+
+
+def gather(tensor: Tensor) -> list[Tensor]:
+    """Return the tensors of all processes, which have one shape."""
+    if not _group:
+        return [tensor]
+    parts = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(size())]
+    with _peers():
+        dist.all_gather(parts, tensor.contiguous())
+    return parts
+
+
+def gather_objects(value: Value) -> list[Value]:
+    """Return the values of all processes, which can be of any picklable type."""
+    if not _group:
+        return [value]
+    values: list[Any] = [None] * size()
+    with _peers():
+        dist.all_gather_object(values, value)
+    return values
+
+
+def any_true(flag: bool) -> bool:
+    """Return whether the flag is set in any process."""
+    return flag if not _group else any(gather_objects(flag))
+
+
+def on_main(function: Callable[[], Value]) -> Value:
+    """Call a function in the main process alone; every process returns its value or raises its error."""
+    if not _group:
+        return function()
+    outcome: list[Any] = [None, None]
+    if is_main():
+        try:
+            outcome = [function(), None]
+        except (ItamlError, OSError) as error:
+            outcome = [None, error]
+    with _peers():
+        dist.broadcast_object_list(outcome, src=0)
+    if outcome[1] is not None:
+        raise outcome[1]
+    value: Value = outcome[0]
+    return value
+
+
+@contextmanager
+def one_first() -> Iterator[None]:
+    """Run the block in one process of each machine first, such as one that may download what the others find."""
+    first = int(os.environ.get("LOCAL_RANK", "0")) == 0
+    if not first:
+        barrier()
+    yield
+    if first:
+        barrier()
+
+
+def broadcast(data: bytes) -> bytes:
+    """Return the bytes that the main process has."""
+    return on_main(lambda: data)
+
+
+def add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the sums over all processes of tensors of one type, in one message; integers give the largest instead."""
+    if not _group or not tensors:
+        return list(tensors)
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    with _peers():
+        dist.all_reduce(flat, dist.ReduceOp.SUM if flat.is_floating_point() else dist.ReduceOp.MAX)
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def total(weights: Mapping[Name, Tensor]) -> dict[Name, Tensor]:
+    """Return the sums over all processes of named tensors; of integers the largest."""
+    found = dict(weights)
+    for kind in dict.fromkeys(value.dtype for value in weights.values()):
+        names = [name for name, value in weights.items() if value.dtype == kind]
+        found |= zip(names, add_up([weights[name] for name in names]), strict=True)
+    return found
+
+
+def begin_sum(tensor: Tensor) -> Callable[[], None]:
+    """Begin to add up a tensor over all processes, in place; return what waits for the end."""
+    assert _group is not None, "there are several processes"
+    with _peers():
+        work = dist.all_reduce(tensor, group=_group.gradients, async_op=True)
+
+    def wait() -> None:
+        with _peers():
+            work.wait()
+
+    return wait
+
+
+# Failures.
+
+
+def claim_failure(code: int) -> tuple[bool, int]:
+    """Say that this process failed; return whether it is the first and should tell why, and the first one's code."""
+    if not _group:
+        return True, code
+    try:
+        if _group.store.add("itaml/failures", 1) == 1:
+            _group.store.set("itaml/code", str(code))
+            return True, code
+        return False, int(_group.store.get("itaml/code"))
+    except (RuntimeError, ValueError):  # the store is gone with the process that held it
+        return False, code

@@ -46,9 +46,10 @@ docs: $(VENV)/.dev
 test-attacks: $(VENV)/.dev
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attacks --only "$(ATTACKS)"
 
-# Opens a report in Chromium, if there is one; look at the screenshots in build/browser.
+# Opens a report and the page of `itaml serve` in Chromium, if there is one; look at the screenshots in build/browser.
+# Accessibility is checked if axe-core is in node_modules (npm install axe-core), or if ITAML_AXE names its axe.min.js.
 test-browser: $(VENV)/.dev
-	ITAML_SCREENSHOTS=build/browser $(BIN)/python -m pytest -m '' -rs tests/report/test_browser.py
+	ITAML_SCREENSHOTS=build/browser $(BIN)/python -m pytest -m '' -rs tests/report/test_browser.py tests/serve_page
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

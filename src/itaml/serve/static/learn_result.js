@@ -1,0 +1,83 @@
+// The result of a learn: accuracy of each class before and after, what was forgotten, what was left out.
+
+import { h, icon } from "./dom.js";
+import { count, duration, list, percent, points } from "./words.js";
+
+const NOTICED = 0.0005; // smaller differences of accuracy are shown as none
+
+/** Return the result as elements. */
+export function learnResult(result) {
+  return [h("p", { class: "result-line" }, sentence(result)), forgotten(result), comparison(result), leftOut(result)];
+}
+
+function sentence({ new_classes: news = [], refreshed_classes: refreshed = [], images = {}, version, seconds }) {
+  const total = Object.values(images).reduce((sum, number) => sum + number, 0);
+  const said = [];
+  if (news.length) said.push(`New: ${list(news)}.`);
+  if (refreshed.length) said.push(`More photos for ${list(refreshed)}.`);
+  if (!said.length) said.push("Nothing was new, so the model did not change.");
+  const took = typeof seconds === "number" ? `, in ${duration(seconds)}` : "";
+  return `${said.join(" ")} ${count(total, "photo")}${took}. The model is now version ${version}.`;
+}
+
+function forgotten({ forgotten: lost = {}, before }) {
+  const names = Object.keys(lost)
+    .filter((name) => lost[name] > NOTICED)
+    .sort((a, b) => lost[b] - lost[a]);
+  if (!Object.keys(before?.classes ?? {}).length) return null;
+  if (!names.length) return h("p", { class: "note done" }, icon("check"), h("span", {}, "Nothing was forgotten."));
+  const parts = names.map((name) => `${name} (${points(-lost[name])} points)`);
+  return h("p", { class: "note warn" }, icon("alert"), h("span", {}, `Forgotten: ${list(parts, 6)}.`));
+}
+
+function comparison({ before = {}, after = {}, images = {} }) {
+  const names = Object.keys({ ...before.classes, ...after.classes, ...images });
+  if (!names.length) return null;
+  const row = (name, old, now, head = "row") => {
+    const both = typeof old === "number" && typeof now === "number";
+    const change = both ? now - old : null;
+    const kind = change === null || Math.abs(change) <= NOTICED ? "" : change > 0 ? "up" : "down";
+    const words =
+      change === null ? (typeof old !== "number" && images[name] !== undefined ? "new" : "–") : points(change);
+    return h(
+      "tr",
+      { class: head === "total" ? "total" : null },
+      h("th", { scope: "row" }, name),
+      h("td", {}, percent(old, 1)),
+      h("td", {}, percent(now, 1)),
+      h("td", { class: `change ${kind}` }, kind === "up" ? "▲ " : kind === "down" ? "▼ " : "", words),
+    );
+  };
+  const rows = names.map((name) => row(name, before.classes?.[name], after.classes?.[name]));
+  const head = ["Class", "Before", "After", "Change"].map((text) => h("th", { scope: "col" }, text));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Accuracy before and after" },
+    h(
+      "table",
+      { class: "numbers" },
+      h(
+        "caption",
+        {},
+        "Accuracy on images that were not trained on, before and after; the change is in percentage points.",
+      ),
+      h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, row("All classes", before.accuracy, after.accuracy, "total"), rows),
+    ),
+  );
+}
+
+function leftOut({ duplicates = 0, unreadable = [], notes = [] }) {
+  const lines = [];
+  if (duplicates)
+    lines.push(h("li", {}, `${count(duplicates, "photo was", "photos were")} known already and left out.`));
+  for (const { name, reason } of unreadable) lines.push(h("li", {}, h("b", {}, name), `: ${reason}`));
+  for (const text of notes) lines.push(h("li", {}, text));
+  if (!lines.length) return null;
+  return h(
+    "details",
+    { open: lines.length < 6 },
+    h("summary", {}, `Notes (${lines.length})`),
+    h("ul", { class: "notes" }, lines),
+  );
+}

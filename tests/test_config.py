@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from itaml.config import Seeds, build, load_preset, parse_overrides, preset_summary, presets
+from itaml.config import Seeds, build, load_preset, parse_overrides, parse_preset, preset_summary, presets
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.learners.methods.itaml_settings import ITAMLSettings
 
@@ -121,9 +121,14 @@ def test_the_literal_presets_say_what_the_paper_and_the_released_code_do() -> No
             assert build(ITAMLSettings, load_preset("itaml", name, benchmark=benchmark))
 
 
-def test_a_benchmarks_table_overrides_its_familys_and_that_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = {"lr": 1, "epochs": 1, "beta": 1, "cifar100": {"lr": 2, "epochs": 2}, "cifar100-10": {"lr": 3}}
-    monkeypatch.setattr("itaml.config._read", lambda method, preset: table)
-    assert load_preset("m", "p", benchmark="cifar100-10") == {"lr": 3, "epochs": 2, "beta": 1}
-    assert load_preset("m", "p", benchmark="cifar100-5") == {"lr": 2, "epochs": 2, "beta": 1}
-    assert load_preset("m", "p", benchmark="digits") == {"lr": 1, "epochs": 1, "beta": 1}
+@pytest.mark.parametrize(
+    ("benchmark", "values"),
+    [
+        ("cifar100-10", {"lr": 3, "epochs": 2, "beta": 1}),
+        ("cifar100-5", {"lr": 2, "epochs": 2, "beta": 1}),
+        ("digits", {"lr": 1, "epochs": 1, "beta": 1}),
+    ],
+)
+def test_a_benchmarks_table_overrides_its_familys_and_that_the_top(benchmark: str, values: dict[str, int]) -> None:
+    data = b"lr = 1\nepochs = 1\nbeta = 1\n[cifar100]\nlr = 2\nepochs = 2\n[cifar100-10]\nlr = 3\n"
+    assert parse_preset(data, source="a preset", benchmark=benchmark) == values

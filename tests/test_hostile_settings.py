@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from itaml.cli.main import main
 from itaml.config import parse_overrides
 from itaml.errors import ItamlError
 from itaml.experiment.run_config import resolve
@@ -39,3 +40,11 @@ def test_hostile_names_are_refused_in_one_sentence() -> None:
 def test_a_continuum_of_more_samples_than_64_bits_is_refused() -> None:
     with pytest.raises(ItamlError, match="p"):
         resolve("digits", p=(1, 10**20))
+
+
+@pytest.mark.parametrize("tasks", ["0", "1000001", "99999999999", "9" * 30])
+def test_more_tasks_than_fit_into_memory_are_refused(tasks: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bound", "--accuracy", "0.9", "--classes-per-task", "2", "--tasks", tasks])
+    assert ended.value.code == 2
+    assert f"--tasks must be from 1 to 1,000,000 (got {tasks})" in capsys.readouterr().err

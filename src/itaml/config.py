@@ -120,7 +120,8 @@ def _value(text: str) -> Any:
 def presets(method: str) -> tuple[str, ...]:
     """Return the names of a method's presets, the default first."""
     folder = _folder(method)
-    names = sorted(item.name.removesuffix(".toml") for item in folder.iterdir()) if folder.is_dir() else []
+    found = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+    names = sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PRESET))
 
 
@@ -129,29 +130,43 @@ def load_preset(method: str, preset: str, *, benchmark: str) -> dict[str, Any]:
 
     Raises:
         UnknownNameError: the method has no such preset.
+        SettingsError: its file is not TOML.
     """
-    table = _read(method, preset)
+    names = presets(method)
+    if preset not in names:
+        if not names and preset == DEFAULT_PRESET:
+            return {}  # a plug-in method without preset files runs with its settings' own defaults
+        raise UnknownNameError(unknown(f"preset for {method}", preset, names))
+    data = (_folder(method) / f"{preset}.toml").read_bytes()
+    return parse_preset(data, source=f"preset {preset} of {method}", benchmark=benchmark)
+
+
+def parse_preset(data: bytes, *, source: str, benchmark: str) -> dict[str, Any]:
+    """Return the values for a benchmark from the bytes of a preset's file; `source` names it in messages.
+
+    Raises:
+        SettingsError: it is not TOML.
+    """
+    try:
+        table = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # also text that is not UTF-8, numbers of thousands of digits
+        why = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise SettingsError(f"{source} is not TOML: {why[:LONGEST]}") from None
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
     family = benchmark.partition(":")[0].rpartition("-")[0] or benchmark.partition(":")[0]
     for name in dict.fromkeys((family, benchmark)):
-        section = table.get(name, {})
+        section = table.get(name)
+        if not isinstance(section, dict):
+            continue
         values |= {key: value for key, value in section.items() if not isinstance(value, dict)}
     return migrate_settings(values)
 
 
 def preset_summary(method: str, preset: str) -> str:
     """Return the first comment line of a preset's file."""
-    first = (_folder(method) / f"{preset}.toml").read_text(encoding="utf-8").partition("\n")[0]
+    text = (_folder(method) / f"{preset}.toml").read_text(encoding="utf-8", errors="replace")
+    first = text.partition("\n")[0]
     return first.lstrip("# ")
-
-
-def _read(method: str, preset: str) -> dict[str, Any]:
-    names = presets(method)
-    if preset not in names:
-        if not names and preset == DEFAULT_PRESET:
-            return {}  # a plug-in method without preset files runs with its settings' own defaults
-        raise UnknownNameError(unknown(f"preset for {method}", preset, names))
-    return tomllib.loads((_folder(method) / f"{preset}.toml").read_text(encoding="utf-8"))
 
 
 def _folder(method: str) -> Traversable:

@@ -30,7 +30,7 @@ ESCAPE = "<colours of somebody else>"
 NEVER = {"serve"}  # runs until it is stopped
 NUMBERS = (
     "0", "1", "2", "7", "-1", "-0", "1.5", "1e9", "1e999", "nan", "inf", "0x10", "٣", "99999999999999999999",
-    "9" * 5000, "", " ", "abc", "1,2", "[1]", "true", "--", "1_000",
+    "2147483648", "99999999999", "9" * 5000, "", " ", "abc", "1,2", "[1]", "true", "--", "1_000",
 )  # fmt: skip
 TEXTS = (
     "", " ", "x", "itaml", "best", "paper", "small", "folder:images", "folder:odd", "folder:missing", "mnist-5",

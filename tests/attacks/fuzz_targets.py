@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from attacks.archive_makers import idx, matlab, matrix, packed, tar
 from attacks.images import originals
+from itaml.cli.options import parse_list, parse_seeds, parse_split
+from itaml.cli.predict import _grouping, _unknown
 from itaml.cli.watch import view
-from itaml.config import parse_overrides
+from itaml.config import build, parse_overrides, parse_preset
 from itaml.data.decode_memory import resolutions
 from itaml.data.decoding import decode
 from itaml.data.matlab import read_matlab
@@ -30,7 +33,10 @@ from itaml.errors import ItamlError
 from itaml.experiment.event_reader import follow_run
 from itaml.experiment.result import Result
 from itaml.experiment.run_config import resolve
+from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.modelstore import exemplar_files
 from itaml.modelstore.checksummed_json import add_checksum, pointer_from, verify_checksum
+from itaml.modelstore.lock import _describe, _holder
 from itaml.modelstore.manifest import manifest_from
 from itaml.safe_files import read_json
 from itaml.storage import dump_state, parse_state
@@ -69,6 +75,23 @@ def _set(data: bytes) -> None:
     resolve("digits", overrides=parse_overrides([data.decode("utf-8", "surrogateescape")]))
 
 
+def _preset(data: bytes) -> None:
+    build(ITAMLSettings, parse_preset(data, source="a preset", benchmark="digits"))
+
+
+def _values(data: bytes) -> None:
+    """Give a text to everything that reads a value of the command line."""
+    text = data.decode("utf-8", "surrogateescape")
+    for parse in (parse_list, parse_seeds, parse_split, _unknown):
+        with contextlib.suppress(ItamlError):
+            parse(text)
+    _grouping(False, text, False)
+
+
+def _lock(path: Path) -> None:
+    assert "\n" not in _describe(_holder(path))
+
+
 def _manifest(data: bytes) -> None:
     path = Path("model.json")
     manifest_from(path, verify_checksum(path, data, kind="model").body)
@@ -89,6 +112,10 @@ TARGETS: dict[str, Target] = {
     "pointer": lambda data: pointer_from(Path("current.json"), data),
     "manifest": _manifest,
     "set": _set,
+    "preset": _preset,
+    "values": _values,
+    "lock": on_file("lock", _lock),
+    "exemplar": lambda data: exemplar_files.decode(Path("x.webp"), data, (3, 8, 8)),
 }
 
 
@@ -115,6 +142,10 @@ def seeds(name: str) -> list[bytes]:
         "state": [dump_state({"a": 1, "b": [None, "x"]}, kind="library state")],
         "pointer": [add_checksum("pointer", {"version": 1, "record": "0"})],
         "manifest": [add_checksum("model", {"version": 1, "options": {}})],
+        "preset": [b'# best\nepochs = 1\nlr = 0.1\n[digits]\nmemory = 20\nmilestones = [1, 2]\nbackbone = "mlp"\n'],
+        "values": [b"0,1,2", b"0.5", b"auto", b"folder"],
+        "lock": [b'{"pid": 1, "host": "x", "since": "2026"}'],
+        "exemplar": [exemplar_files.encode(torch.zeros(3, 8, 8, dtype=torch.uint8))],
         "set": [b"epochs=1", b"lr=0.1", b"seeds.init=3", b"backbone=mlp"],
     }
     return good.get(name, [b'{"format": 1}', b'{"event": "RunDone", "final": {}}\n'])

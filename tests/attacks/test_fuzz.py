@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.fuzz_targets import TARGETS, check, seeds
+from itaml.errors import UsageError
 from itaml.modelstore.checksummed_json import add_checksum
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -84,6 +86,34 @@ def test_any_record_of_a_model_is_refused_in_words(record: dict[str, Any]) -> No
 @given(st.sampled_from(("epochs", "lr", "memory", "backbone", "x")), JSON)
 def test_any_value_of_a_setting_is_taken_or_refused_in_words(name: str, value: Any) -> None:
     check("set", f"{name}={json.dumps(value)}".encode())
+
+
+NAMES = st.sampled_from(("epochs", "lr", "digits", "memory", "milestones", "x"))
+TOML = st.sampled_from(
+    ("1", "-1", "0.5", "nan", "inf", "true", '"x"', "[1, 2]", "[[[]]]", "{a = 1}", "1979-05-27", "9" * 5000, "[" * 9999)
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(NAMES, TOML).map(" = ".join) | NAMES.map(lambda name: f"[{name}]"), max_size=6))
+def test_any_preset_is_read_or_refused_in_words(lines: list[str]) -> None:
+    check("preset", "\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"epochs = ", "a preset is not TOML: Invalid value"),
+        (b"\xff = 1", "a preset is not TOML: 'utf-8' codec"),
+        (b"x = " + b"[" * 100_000, "a preset is not TOML: nested too deeply"),
+        (b"epochs = " + b"9" * 5000, "a preset is not TOML: Exceeds the limit"),
+        (b"digits = 3", "no setting 'digits'"),
+        (b"[digits]\nepochs = 0", "setting epochs: must be greater than or equal to 1 (got 0)"),
+    ],
+)
+def test_what_is_wrong_with_a_preset_is_said(data: bytes, sentence: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        TARGETS["preset"](data)
 
 
 @settings(max_examples=25)

@@ -12,6 +12,8 @@ from itaml.cli.options import Json
 if TYPE_CHECKING:
     from itaml.inference.bound import Rounding
 
+MAX_TASKS = 1_000_000
+
 
 def command(
     accuracy: Annotated[
@@ -107,6 +109,6 @@ def _sizes(classes_per_task: int | None, tasks: int | None, split: str | None) -
         return list(parse_split(split))
     if classes_per_task is None or tasks is None:
         raise UsageError("--classes-per-task and --tasks are needed (or --split)")
-    if tasks < 1:
-        raise UsageError(f"--tasks must be at least 1, not {tasks}")
+    if not 1 <= tasks <= MAX_TASKS:
+        raise UsageError(f"--tasks must be from 1 to {MAX_TASKS:,} (got {tasks})")
     return [classes_per_task] * tasks

@@ -164,8 +164,8 @@ def parse_preset(data: bytes, *, source: str, benchmark: str) -> dict[str, Any]:
 
 def preset_summary(method: str, preset: str) -> str:
     """Return the first comment line of a preset's file."""
-    text = (_folder(method) / f"{preset}.toml").read_text(encoding="utf-8", errors="replace")
-    first = text.partition("\n")[0]
+    data = (_folder(method) / f"{preset}.toml").read_bytes()
+    first = data.partition(b"\n")[0].decode(errors="replace")
     return first.lstrip("# ")
 
 

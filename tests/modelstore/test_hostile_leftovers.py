@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 from itaml.errors import CheckpointError, DataError, UsageError
 from itaml.modelstore.checksummed_json import MAX_VERSIONS, add_checksum, checksum_of
+from itaml.modelstore.exemplar_files import decode
 from itaml.modelstore.exemplar_images import exemplar_images
 from itaml.modelstore.image_classifier import ImageClassifier
 from itaml.modelstore.learn_checkpoint import KIND, LearnCheckpoint, learn_key
@@ -119,6 +121,12 @@ def test_a_path_that_cannot_exist_is_a_mistake_of_the_caller(path: str) -> None:
 def test_a_folder_of_images_whose_path_cannot_exist_is_one_sentence(model: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         ImageClassifier.open(model).learn("x" * 300)
+
+
+def test_a_file_of_an_exemplar_that_claims_to_be_huge_is_refused() -> None:
+    data = base64.b64decode("UklGRhoAAABXRUJQVlA4TA4AAAAvByz3/wYQEf0PRET/Aw==")  # 180 million pixels, found by a fuzzer
+    with pytest.raises(CheckpointError, match="is not an image"):
+        decode(Path("x.webp"), data, (3, 8, 8))
 
 
 def test_images_that_a_small_file_names_many_times_are_not_decoded(

@@ -7,7 +7,8 @@ const DEFAULTS = { body_bytes: 32e6, images: 64 };
 
 /** Split records with a `blob` each into lists that fit into one request, in order. */
 export function batches(records, limits, most = Infinity) {
-  const { body_bytes: size, images } = { ...DEFAULTS, ...limits };
+  const size = limits.body_bytes ?? DEFAULTS.body_bytes;
+  const images = limits.images ?? DEFAULTS.images;
   const parts = [];
   let room = 0;
   for (const record of records) {

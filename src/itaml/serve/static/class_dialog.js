@@ -47,17 +47,14 @@ export async function classDialog(one) {
   if (todo) await { rename, merge, forget }[todo](one.name);
 }
 
-async function send(name, action, json, doing) {
+async function send(name, action, json, done, failed) {
   try {
-    const { message, version } = await ask(`v1/classes/${encodeURIComponent(name)}/${action}`, {
-      method: "POST",
-      json,
-    });
-    say(message || `Done. The model is now version ${version}.`);
-    await refresh();
+    const { version } = await ask(`v1/classes/${encodeURIComponent(name)}/${action}`, { method: "POST", json });
+    say(`${done} The model is now version ${version}.`);
   } catch (error) {
-    complain(error, doing);
+    complain(error, failed);
   }
+  await refresh().catch(() => {});
 }
 
 async function rename(name) {
@@ -87,7 +84,7 @@ async function rename(name) {
     },
     wire: () => queueMicrotask(() => field.select()),
   });
-  if (to) await send(name, "rename", { to }, "The class was not renamed");
+  if (to) await send(name, "rename", { to }, `“${name}” is called “${to}” now.`, "The class was not renamed");
 }
 
 async function merge(name) {
@@ -108,7 +105,7 @@ async function merge(name) {
     kind: "danger",
     value: () => field.value,
   });
-  if (into) await send(name, "merge", { into }, "The classes were not merged");
+  if (into) await send(name, "merge", { into }, `“${name}” is a part of “${into}” now.`, "The classes were not merged");
 }
 
 async function forget(name) {
@@ -126,5 +123,6 @@ async function forget(name) {
     ],
     "Forget",
   );
-  if (yes) await send(name, "forget", { purge: purge.checked }, "The class was not forgotten");
+  if (yes)
+    await send(name, "forget", { purge: purge.checked }, `“${name}” is forgotten.`, "The class was not forgotten");
 }

@@ -3,7 +3,7 @@
 import { button, h, icon } from "./dom.js";
 import { cancel, closeResult, learning } from "./jobs.js";
 import { learnResult } from "./learn_result.js";
-import { date, duration, percent } from "./words.js";
+import { date, duration, percent, sentence } from "./words.js";
 
 const PHASES = [
   ["sending", "Sending"],
@@ -84,7 +84,7 @@ export function endedPanel(job) {
         "p",
         {},
         job.state === "failed"
-          ? (job.error ?? "The server gave no reason.")
+          ? sentence(job.error ?? "the server gave no reason")
           : "The model is as it was. The photos are still below.",
       )
     : learnResult(job.result ?? {});

@@ -6,8 +6,8 @@ import { isUseless, learnForm } from "./checking.js";
 import { collected, remove } from "./collection.js";
 import { keepSetting, setting } from "./keep.js";
 import { complain, say } from "./say.js";
-import { limits, refresh, shared, tell } from "./shared.js";
-import { list } from "./words.js";
+import { learnLimits, refresh, shared, tell } from "./shared.js";
+import { list, sentence } from "./words.js";
 
 const ENDED = ["done", "failed", "cancelled"];
 
@@ -27,7 +27,7 @@ const change = (changes) => {
 export async function teach() {
   const parts = lessons(
     collected().filter((photo) => !isUseless(photo)),
-    limits(),
+    learnLimits(),
   );
   for (const [place, part] of parts.entries()) {
     change({ part: place + 1, parts: parts.length, job: null, sending: 0, stop: new AbortController() });
@@ -50,10 +50,11 @@ export async function teach() {
 
 /** Follow a job to its end, over lost connections too; returns whether it is done. */
 async function watch(job) {
+  const show = (now) => ENDED.includes(now.state) || change({ job: now }); // the end is shown by `settle`
   let last = job;
   while (!ENDED.includes(last.state)) {
     try {
-      last = (await follow(job.id, (now) => change({ job: now }))) ?? last;
+      last = (await follow(job.id, show)) ?? last;
       if (!ENDED.includes(last.state)) last = await ask(`v1/jobs/${encodeURIComponent(job.id)}`);
     } catch (error) {
       if (error.status === 404)
@@ -61,21 +62,23 @@ async function watch(job) {
       else if (error.status === 401) return false;
       else await new Promise((resolve) => setTimeout(resolve, 1500));
     }
-    change({ job: last });
+    show(last);
   }
   await settle(last);
   return last.state === "done";
 }
 
+/** Bring the page up to date with a learn that has ended, and say how. */
 async function settle(job) {
   const lesson = await setting("lesson", null);
   if (job.state === "done" && lesson?.job === job.id) forgetTaught(lesson.photos, job);
   if (lesson?.job === job.id) await keepSetting("lesson", null);
   await refresh().catch(() => {});
-  tell("job");
+  change({ job }); // after the model, so that both are of one version
   const taught = [...(job.result?.new_classes ?? []), ...(job.result?.refreshed_classes ?? [])];
   if (job.state === "done") say(`The model has learned ${list(taught) || "nothing new"}.`);
-  if (job.state === "failed") say(`The learn failed: ${job.error ?? "the server gave no reason"}`, { kind: "error" });
+  if (job.state === "failed")
+    say(`The learn failed: ${sentence(job.error ?? "the server gave no reason")}`, { kind: "error" });
   if (job.state === "cancelled") say("The learn was cancelled. The model is as it was, and the photos are still here.");
 }
 

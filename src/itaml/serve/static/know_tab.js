@@ -7,7 +7,7 @@ import { confusionTable } from "./confusion_table.js";
 import { button, fill, h, icon } from "./dom.js";
 import { refresh, shared, when } from "./shared.js";
 import { versionList } from "./version_list.js";
-import { percent } from "./words.js";
+import { percent, sentence } from "./words.js";
 
 /** Build the tab; returns what to do when it is shown. */
 export function knowTab(place) {
@@ -60,7 +60,7 @@ function failure(error) {
     { class: "empty" },
     icon("alert"),
     h("p", { class: "empty-title" }, "The model could not be loaded"),
-    h("p", {}, error.message),
+    h("p", {}, sentence(error.message)),
     button("Try again", { sign: "refresh", kind: "primary", click: () => refresh().catch(() => {}) }),
   );
 }
@@ -104,6 +104,6 @@ async function loadConfusion(place) {
   try {
     fill(place, confusionTable(await ask("v1/confusion")));
   } catch (error) {
-    fill(place, h("p", { class: "help bad" }, icon("alert"), error.message));
+    fill(place, h("p", { class: "help bad" }, icon("alert"), sentence(error.message)));
   }
 }

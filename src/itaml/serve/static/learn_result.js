@@ -1,16 +1,16 @@
 // The result of a learn: accuracy of each class before and after, what was forgotten, what was left out.
 
 import { h, icon } from "./dom.js";
-import { count, duration, list, percent, points } from "./words.js";
+import { count, duration, list, percent, points, sentence } from "./words.js";
 
 const NOTICED = 0.0005; // smaller differences of accuracy are shown as none
 
 /** Return the result as elements. */
 export function learnResult(result) {
-  return [h("p", { class: "result-line" }, sentence(result)), forgotten(result), comparison(result), leftOut(result)];
+  return [h("p", { class: "result-line" }, inShort(result)), forgotten(result), comparison(result), leftOut(result)];
 }
 
-function sentence({ new_classes: news = [], refreshed_classes: refreshed = [], images = {}, version, seconds }) {
+function inShort({ new_classes: news = [], refreshed_classes: refreshed = [], images = {}, version, seconds }) {
   const total = Object.values(images).reduce((sum, number) => sum + number, 0);
   const said = [];
   if (news.length) said.push(`New: ${list(news)}.`);
@@ -72,7 +72,7 @@ function leftOut({ duplicates = 0, unreadable = [], notes = [] }) {
   if (duplicates)
     lines.push(h("li", {}, `${count(duplicates, "photo was", "photos were")} known already and left out.`));
   for (const { name, reason } of unreadable) lines.push(h("li", {}, h("b", {}, name), `: ${reason}`));
-  for (const text of notes) lines.push(h("li", {}, text));
+  for (const text of notes) lines.push(h("li", {}, sentence(text)));
   if (!lines.length) return null;
   return h(
     "details",

@@ -5,7 +5,7 @@ import { button, h, icon, spoken } from "./dom.js";
 import { chooseClass, correct, undo } from "./correction.js";
 import { changedFrom, forgetItems, nameAll, shown, update } from "./naming.js";
 import { thumbnail } from "./thumbnail.js";
-import { percent } from "./words.js";
+import { percent, sentence } from "./words.js";
 
 /** Return a bar of a probability; the number is beside it as text. */
 const bar = (share) => h("span", { class: "bar", style: { "--share": share }, "aria-hidden": "true" });
@@ -55,7 +55,7 @@ function verdict(item, found, state) {
   if (state === "unreadable") {
     return [
       h("p", { class: "verdict bad" }, icon("alert"), h("span", {}, "Not readable")),
-      h("p", { class: "help" }, item.failed ?? found.error),
+      h("p", { class: "help" }, sentence(item.failed ?? found.error)),
       file,
     ];
   }

@@ -27,5 +27,11 @@ export async function refresh() {
 /** Return the names of the classes that the model knows. */
 export const classNames = () => (shared.model?.classes ?? []).map((one) => one.name);
 
-/** Return the limits of an upload. */
+/** Return the limits of a request. */
 export const limits = () => shared.session?.limits ?? {};
+
+/** Return the limits of a learn, which may be larger. */
+export function learnLimits() {
+  const { body_bytes, images, upload_bytes, upload_images } = limits();
+  return { body_bytes: upload_bytes ?? body_bytes, images: upload_images ?? images };
+}

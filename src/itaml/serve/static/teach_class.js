@@ -8,7 +8,7 @@ import { fromInput } from "./photos.js";
 import { say } from "./say.js";
 import { classNames } from "./shared.js";
 import { thumbnail } from "./thumbnail.js";
-import { count } from "./words.js";
+import { count, sentence } from "./words.js";
 
 const SIGNS = {
   duplicate: ["copy", "Copy"],
@@ -121,7 +121,7 @@ function troubles(photos) {
       {},
       h("b", {}, photo.name),
       `: ${SIGNS[photo.check.state][1].toLowerCase()}`,
-      photo.check.reason ? `. ${photo.check.reason}` : "",
+      photo.check.reason ? `. ${sentence(photo.check.reason)}` : "",
     ),
   );
   return h(

@@ -118,7 +118,6 @@ function trouble() {
     if (wrong) return wrong;
   }
   if (!collected().some((photo) => !isUseless(photo))) return "There is no photo to learn from.";
-  if (shared.model?.empty && names.length < 2) return "The first learn needs two classes or more.";
   return null;
 }
 
@@ -140,6 +139,10 @@ function startBar(busy) {
         "The photos are not checked yet. ",
         button("Check now", { kind: "link", click: checkAll }),
       ),
+    );
+  else if (shared.model?.empty && names.length < 2)
+    words.push(
+      h("p", { class: "help" }, "With one class only, the model has nothing to tell it from: add another one."),
     );
   else words.push(h("p", { class: "help" }, `Adds to ${list(names, 3)}.`));
   const clean =

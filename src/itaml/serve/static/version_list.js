@@ -68,10 +68,10 @@ async function rollback(version) {
   );
   if (!yes) return;
   try {
-    const { message } = await ask("v1/rollback", { method: "POST", json: { version } });
-    say(message || `The model is back at version ${version}.`);
-    await refresh();
+    await ask("v1/rollback", { method: "POST", json: { version } });
+    say(`The model is back at version ${version}.`);
   } catch (error) {
     complain(error, "The model did not go back");
   }
+  await refresh().catch(() => {});
 }

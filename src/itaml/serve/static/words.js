@@ -52,3 +52,10 @@ export function list(names, most = 4) {
 
 /** Return what two class names have in common if the server refuses them side by side: case and Unicode form. */
 export const alike = (name) => name.normalize("NFKC").toLowerCase().normalize("NFKC").trim();
+
+/** Return words of the server as a sentence. */
+export function sentence(text) {
+  const words = String(text ?? "").trim();
+  if (!words) return "";
+  return words[0].toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
+}

@@ -23,6 +23,9 @@ from itaml.learners.components.gaussian_classes import fit_gaussian_classes
 from itaml.learners.components.linear_heads import lda, shrunk_covariance
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
 from itaml.models.features import round_to_grid
+from itaml.models.pretraining_classes import pretraining_classes
+
+PRETRAINING = pretraining_classes("efficientnet-lite0", "sqrt")
 
 SELECTION = (
     "the default temperature for one image per class was set from test images of these sets; "
@@ -33,7 +36,7 @@ SELECTION = (
 def few(data: Features, count: int) -> dict[str, float]:
     keep = first_images(data.train_labels, count)
     features, labels = data.train[keep], data.train_labels[keep]
-    model = fit_gaussian_classes(collect(features, labels), features, labels)
+    model = fit_gaussian_classes(collect(features, labels), features, labels, pretraining=PRETRAINING)
     probabilities = model.probabilities(data.test)
     return {
         "accuracy": share(probabilities.argmax(1) == data.test_labels),
@@ -56,7 +59,10 @@ def single_class(data: Features) -> dict[str, float]:
     """Learn the first class alone and report how many of its and of other test images are refused."""
     own = data.train_labels == 0
     model = fit_gaussian_classes(
-        collect(data.train[own], data.train_labels[own]), data.train[own], data.train_labels[own]
+        collect(data.train[own], data.train_labels[own]),
+        data.train[own],
+        data.train_labels[own],
+        pretraining=PRETRAINING,
     )
     unknown = model.is_unknown(data.test)
     return {

@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from itaml.learners.components.gaussian_classes import fit_gaussian_classes
-from itaml.learners.components.leave_one_out import choose_shrinkage
+from itaml.learners.components.left_out_scores import choose_shrinkage
 from itaml.learners.components.linear_heads import lda, nearest_mean, project, random_projection, ridge
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
 

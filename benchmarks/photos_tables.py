@@ -39,7 +39,8 @@ def unknown() -> str:
     """Unknown images and calibration, mean over seeds."""
     found = load("photos/unknown")
     columns = {
-        "AUROC": "auroc: sum of signals",
+        "AUROC": "auroc: weighted sum of signals",
+        "AUROC, cosine": "auroc: cosine",
         "AUROC, energy": "auroc: energy",
         "AUROC, largest probability": "auroc: maximum probability",
         "known refused": "known refused",

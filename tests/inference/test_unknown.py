@@ -10,19 +10,49 @@ from sklearn.metrics import roc_auc_score
 
 from itaml.errors import SettingsError
 from itaml.inference.temperature import fit_temperature
-from itaml.inference.unknown import auroc, cosine_similarity, fit_unknown_detector, score_signals, signals_of
+from itaml.inference.unknown import (
+    auroc,
+    cosine_similarity,
+    fit_unknown_detector,
+    score_signals,
+    signal_weights,
+    signals_of,
+)
 
 
 def test_signals_by_hand() -> None:
-    # one image q = (1, 0), class means (2, 0) and (-2, 0)
-    signals = signals_of(
-        torch.tensor([[2.0, -2.0]]), torch.tensor([1.0]), torch.tensor([[4.0, 4.0]]), torch.tensor([[0.9, 0.3]])
-    )
-    torch.testing.assert_close(signals, torch.tensor([[0.9, -1.0, 0.5]]))
+    # one image q = (1, 0), class means (2, 0) and (-2, 0), odds of three to one
+    products = torch.tensor([[2.0, -2.0]]), torch.tensor([[4.0, 4.0]]), torch.tensor([[math.log(3.0), 0.0]])
+    cosines, affinities = torch.tensor([[0.9, 0.3]]), torch.tensor([[0.2, 0.4]])
+    expected = [0.9, 0.5, math.log(3.0)]
+    torch.testing.assert_close(signals_of(*products, cosines), torch.tensor([expected]))
+    torch.testing.assert_close(signals_of(*products, cosines, affinities), torch.tensor([[*expected, 0.4]]))
+
+
+def test_a_class_that_takes_no_part_is_not_the_nearest() -> None:
+    left, inner = torch.tensor([[False, False, True]]), torch.tensor([[2.0, 1.0, 8.0]])
+    values = [part.masked_fill(left, -torch.inf) for part in (inner, inner, inner / 10)]
+    signals = signals_of(values[0], torch.ones(1, 3), values[1], values[2])
+    torch.testing.assert_close(signals, torch.tensor([[0.2, 2.0, 1.0]]))
+
+
+def test_the_weights_follow_the_signal_that_tells_strange_images() -> None:
+    generator = torch.Generator().manual_seed(0)
+    known = torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    strange = torch.randn(300, 3, generator=generator, dtype=torch.float64) + torch.tensor([-2.0, 0.0, 2.0])
+    weights = signal_weights(known, strange)
+    assert float(weights[0]) > 3 * float(weights[1]) > 0
+    assert float(weights[2]) == 0, "a signal that is higher for strange images does not count"
+    assert signal_weights(known, strange[:0]).tolist() == pytest.approx([1 / 3] * 3)
+    assert signal_weights(known, strange, penalty=1e6).tolist() == pytest.approx([1 / 3] * 3, abs=1e-5)
+    even, fitted = fit_unknown_detector(known), fit_unknown_detector(known, strange=strange)
+    assert fitted.weights is not None
+    assert auroc(fitted.score(known), fitted.score(strange)) > auroc(even.score(known), even.score(strange)) + 0.1
+    assert float(fitted.is_unknown(known).double().mean()) == pytest.approx(0.05, abs=0.003)
 
 
 def test_one_class_has_only_the_cosine() -> None:
-    signals = signals_of(torch.zeros(2, 1), torch.ones(2), torch.zeros(1, 1), torch.tensor([[0.9], [0.2]]))
+    signals = signals_of(torch.zeros(2, 1), torch.zeros(1, 1), torch.zeros(2, 1), torch.tensor([[0.9], [0.2]]))
     assert signals.tolist() == [[pytest.approx(0.9), 0, 0], [pytest.approx(0.2), 0, 0]]
     detector = fit_unknown_detector(torch.tensor([[0.9, 0.0, 0.0], [0.8, 0.0, 0.0], [0.85, 0.0, 0.0]]))
     assert detector.is_unknown(signals.double()).tolist() == [False, True]

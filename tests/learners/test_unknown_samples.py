@@ -124,6 +124,20 @@ def test_the_head_is_fitted_once_per_learn(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(calls) == index + 1
 
 
+@pytest.mark.parametrize("name", EXACT)
+def test_a_calibration_of_an_older_version_is_fitted_again(name: str) -> None:
+    learner = learner_of(name)
+    learner.learn(task_of(0, (0, 1, 2), 12))
+    state = learner.state_dict()
+    del state["fit"]["weights"]
+    state["fit"]["mean"] = state["fit"]["mean"] + 100
+    other = learner_of(name)
+    other.load_state_dict(state)
+    images = samples(1, 5, seed=7)
+    torch.testing.assert_close(other.unknown_scores(images), learner.unknown_scores(images))
+    assert other.unknown_threshold == pytest.approx(learner.unknown_threshold)
+
+
 def test_a_damaged_calibration_is_refused() -> None:
     learner = learner_of("lda")
     learner.learn(task_of(0, (0, 1), 5))

@@ -1,21 +1,25 @@
 """Say when an image is none of the known classes.
 
-Three signals, each larger for images that look like a known class, are computed from the class means and the shrunk
-within-class covariance of LDA. With q and m_c the image and the class means relative to the mean of the class means,
-whitened by that covariance, and f, f_c the unwhitened feature vectors:
+Four signals, each larger for images that look like a known class. With q and m_c the image and the class means relative
+to the mean of the class means, whitened by LDA's covariance, f and f_c the unwhitened feature vectors, and p and p_c
+what the classifier that the backbone was trained with says of the image and of the class mean:
 
-| signal | formula |
-|---|---|
-| cosine | max_c cos(f, f_c) |
-| relative distance | -min_c |q - m_c|^2 / |q|^2 |
-| projection | max_c q . m_c / |m_c|^2 |
+| signal | formula | it is low where |
+|---|---|---|
+| cosine | max_c cos(f, f_c) | the image looks like no class |
+| projection | max_c q . m_c / |m_c|^2 | what makes a class differ from the others is missing |
+| log-odds | log p / (1 - p) of the most probable class | several classes are as likely |
+| affinity | max_c sum_j sqrt(p_j p_cj) | ImageNet has another name for the image |
 
-A head that has only scores uses two signals of these: the energy (log-sum-exp) and the log-odds of the most probable
-class.
+The affinity needs a backbone that comes with its classifier. A head that has only scores uses two signals: the energy
+(log-sum-exp) and the log-odds.
 
-Their standardised sum is the score. Means, standard deviations and the threshold come from leave-one-out signals of the
-training images, which behave as unseen ones: the threshold is the quantile at which a wanted share of them is refused.
-With a single class only the cosine says anything; the other two signals are constant.
+The score is a weighted sum of standardised signals. Means, standard deviations and the threshold come from signals of
+training images that were left out, which behave as unseen ones: the threshold is the quantile at which a wanted share
+of them is refused. The weights are those of a logistic regression that tells these images from the same ones seen by a
+classifier without their class: which signal says most differs between sets of classes. They are kept near equal
+weights, and are never negative. With a single class only the cosine and the affinity say anything; the other signals
+are constant.
 """
 
 from __future__ import annotations
@@ -24,13 +28,17 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from itaml.errors import SettingsError
 
-SIGNALS = ("cosine", "relative distance", "projection")
+SIGNALS = ("cosine", "projection", "log-odds", "affinity")
 FEW = 40  # with fewer images than this the 5 % quantile rests on one image: a normal distribution is more stable
+PENALTY = 0.03  # on the squared distance of the weights from equal ones
 ROUNDING = 1e-9  # images that are all alike are not refused for the rounding of their scores
 _TINY = 1e-12
 
@@ -42,32 +50,37 @@ class UnknownDetector:
     mean: Tensor  # (signals,) of known images
     std: Tensor  # (signals,)
     threshold: float  # -inf: no image is ever called unknown
+    weights: Tensor | None = None  # (signals,); None: one each
 
     def score(self, signals: Tensor) -> Tensor:
         """Return the score (n,) of signals (n, signals); larger for known images."""
-        return ((signals - self.mean) / self.std).sum(1)
+        values = (signals - self.mean) / self.std
+        return values.sum(1) if self.weights is None else values @ self.weights
 
     def is_unknown(self, signals: Tensor) -> Tensor:
         """Return which images are none of the known classes (n,)."""
         return self.score(signals) < self.threshold
 
 
-def signals_of(inner: Tensor, squares: Tensor, mean_squares: Tensor, cosines: Tensor) -> Tensor:
-    """Return the three signals (n, 3).
+def signals_of(
+    inner: Tensor, mean_squares: Tensor, logits: Tensor, cosines: Tensor, affinities: Tensor | None = None
+) -> Tensor:
+    """Return the signals (n, 3), or (n, 4) with affinities.
 
     Args:
-        inner: q . m_c (n, classes).
-        squares: |q|^2 (n,).
+        inner: q . m_c (n, classes); -inf where a class does not take part, in all of these.
         mean_squares: |m_c|^2 (n, classes) or (1, classes).
+        logits: calibrated scores of the classes (n, classes).
         cosines: cos(f, f_c) (n, classes).
+        affinities: sum_j sqrt(p_j p_cj) (n, classes).
     """
     if inner.shape[1] == 1:
-        constant = torch.zeros(inner.shape[0], dtype=inner.dtype)
-        return torch.stack([cosines.amax(1), constant, constant], 1)
-    distances = squares[:, None] - 2 * inner + mean_squares
-    relative = -distances.amin(1) / squares.clamp_min(_TINY)
-    projection = (inner / mean_squares.clamp_min(_TINY)).amax(1)
-    return torch.stack([cosines.amax(1), relative, projection], 1)
+        projection = odds = torch.zeros(inner.shape[0], dtype=inner.dtype)
+    else:
+        projection = (inner / mean_squares.clamp_min(_TINY)).amax(1)
+        odds = score_signals(logits)[:, 1]
+    found = [cosines.amax(1), projection, odds.to(inner.dtype)]
+    return torch.stack(found if affinities is None else [*found, affinities.amax(1)], 1)
 
 
 def score_signals(scores: Tensor) -> Tensor:
@@ -87,11 +100,12 @@ def cosine_similarity(features: Tensor, means: Tensor) -> Tensor:
     return cosines
 
 
-def fit_unknown_detector(signals: Tensor, *, refuse: float = 0.05) -> UnknownDetector:
+def fit_unknown_detector(signals: Tensor, *, strange: Tensor | None = None, refuse: float = 0.05) -> UnknownDetector:
     """Calibrate on signals of known images that were not learned, such as leave-one-out signals.
 
     Args:
         signals: (n, signals); with fewer than two images nothing can be calibrated, and nothing is ever refused.
+        strange: signals of images of no known class (m, signals), which weigh the signals; None weighs all the same.
         refuse: share of known images that may be called unknown.
 
     Raises:
@@ -103,19 +117,49 @@ def fit_unknown_detector(signals: Tensor, *, refuse: float = 0.05) -> UnknownDet
         size = signals.shape[1]
         return UnknownDetector(torch.zeros(size, dtype=torch.float64), torch.ones(size, dtype=torch.float64), -math.inf)
     values = signals.double()
-    spread = values.std(0)
+    mean, spread = values.mean(0), values.std(0)
     std = torch.where(spread > _TINY, spread, torch.ones_like(spread))
-    known = ((values - values.mean(0)) / std).sum(1)
-    if len(known) < FEW:
-        threshold = float(known.mean() + NormalDist().inv_cdf(refuse) * known.std())
+    known = (values - mean) / std
+    weights = None if strange is None else signal_weights(known, (strange.double() - mean) / std)
+    scores = known.sum(1) if weights is None else known @ weights
+    if len(scores) < FEW:
+        threshold = float(scores.mean() + NormalDist().inv_cdf(refuse) * scores.std())
     else:
-        threshold = float(known.quantile(refuse))
-    return UnknownDetector(values.mean(0), std, threshold - ROUNDING)
+        threshold = float(scores.quantile(refuse))
+    return UnknownDetector(mean, std, threshold - ROUNDING, weights)
+
+
+def signal_weights(known: Tensor, strange: Tensor, *, penalty: float = PENALTY) -> Tensor:
+    """Return the weights (signals,) of a logistic regression of known against strange images, near equal ones.
+
+    Args:
+        known: standardised signals (n, signals).
+        strange: standardised signals (m, signals); with none the weights are equal.
+        penalty: on the squared distance from equal weights that add up to one.
+    """
+    size = known.shape[1]
+    equal = np.full(size, 1 / size)
+    if not len(strange) or not len(known):
+        return torch.from_numpy(equal)
+    values = torch.cat([known, strange]).numpy()
+    signs = np.concatenate([np.ones(len(known)), -np.ones(len(strange))])
+    share = np.concatenate([np.full(len(part), 0.5 / len(part)) for part in (known, strange)])
+
+    def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        away = parameters[:-1] - equal
+        margins = signs * (values @ parameters[:-1] + parameters[-1])
+        slopes = -signs * share / (1 + np.exp(np.minimum(margins, 700)))
+        gradient = np.append(values.T @ slopes + 2 * penalty * away, slopes.sum())
+        return float(share @ np.logaddexp(0, -margins) + penalty * (away**2).sum()), gradient
+
+    bounds = [(0.0, None)] * size + [(None, None)]
+    found = minimize(loss, np.append(equal, 0.0), jac=True, method="L-BFGS-B", bounds=bounds)
+    return torch.from_numpy(np.asarray(found.x[:-1], dtype=np.float64))
 
 
 def auroc(known: Tensor, unknown: Tensor) -> float:
     """Return the probability that a known image scores higher than an unknown one, ties counted half."""
-    order = torch.sort(unknown).values
+    order, known = torch.sort(unknown).values, known.contiguous()
     below = torch.searchsorted(order, known, right=False).double()
     up_to = torch.searchsorted(order, known, right=True).double()
     return float((below + up_to).sum() / (2 * len(known) * len(unknown)))

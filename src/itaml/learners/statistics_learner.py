@@ -242,5 +242,5 @@ class StatisticsLearner:
         self.task_map = TaskMap(tuple(tuple(classes) for classes in state["table"]))
         self.memory.load_state_dict(state["memory"])
         self.forget_fit()
-        if state.get("fit") is not None:
+        if "weights" in (state.get("fit") or {}):  # older fits are of other signals: fitted again when they are needed
             self._fit = HeadFit.from_state(state["fit"])

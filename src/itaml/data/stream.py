@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import overload
 
 import torch
+from torch import Tensor
 
 from itaml import seeding
 from itaml.data.images import ClassId, ImageSet, Shape
@@ -25,6 +26,7 @@ class Task:
     index: int
     classes: tuple[ClassId, ...]
     train: ImageSet
+    keys: Tensor | None = None  # (n,) of the training images, from their content: for choices that ignore their order
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,9 +86,12 @@ class FrozenLearner:
 
     def learn(self, task: Task) -> None:
         """Learn a task from the features of its images (see `Learner.learn`)."""
-        self.learner.learn(Task(task.index, task.classes, self._feature_set(task.train)))
+        train, rows = self._feature_set(task.train)
+        keys = None if task.keys is None else task.keys[rows]
+        self.learner.learn(Task(task.index, task.classes, train, keys))
 
-    def _feature_set(self, images: ImageSet) -> ImageSet:
+    def _feature_set(self, images: ImageSet) -> tuple[ImageSet, Tensor]:
+        """Return the features of images that can be read, and their positions (k,)."""
         if images.shape != self.shape:
             self.features(torch.empty(0, *images.shape, dtype=torch.uint8))
         parts, kept = [], []
@@ -97,8 +100,10 @@ class FrozenLearner:
             kept.append(rows)
         if not parts:
             nothing = torch.zeros(0, self.extractor.features, 1, 1)
-            return ImageSet.from_arrays(nothing, torch.zeros(0, dtype=torch.int64))
-        return ImageSet.from_arrays(torch.cat(parts), images.labels[torch.cat(kept)])
+            kept = [torch.zeros(0, dtype=torch.int64)]
+            return ImageSet.from_arrays(nothing, kept[0]), kept[0]
+        rows = torch.cat(kept)
+        return ImageSet.from_arrays(torch.cat(parts), images.labels[rows]), rows
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         """Predict samples (see `Learner.predict`)."""

@@ -2,8 +2,8 @@
 
 Learning adds the counts, class sums and second moment of new images to what is known (`components.statistics`). The
 head is then solved anew, so the result does not depend on the order in which classes and images arrived. Exemplars are
-kept for what the sums cannot say: the shrinkage, the temperature of the probabilities, and how known images score. This
-is chosen once per learn and is part of the state, so that a model that is opened is not fitted again.
+kept for what the sums cannot say: the shrinkage, the temperature of the probabilities, and how known images score. They
+are chosen by their content, so that this does not depend on the order either, and it is fitted once per learn.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class StatisticsLearner:
         self.task_map, self.statistics = task_map, statistics
         if self.memory.budget:
             generator = seeding.generator(self.seeds.memory, "memory", task.index)
-            self.memory.add(task.train, task_map.classes, generator=generator, features=lambda x: x.flatten(1).float())
+            self.memory.add(task.train, task_map.classes, generator=generator, features=_flat, keys=task.keys)
         self.forget_fit()
 
     def forget_fit(self) -> None:
@@ -244,3 +244,7 @@ class StatisticsLearner:
         self.forget_fit()
         if "weights" in (state.get("fit") or {}):  # older fits are of other signals: fitted again when they are needed
             self._fit = HeadFit.from_state(state["fit"])
+
+
+def _flat(images: Tensor) -> Tensor:
+    return images.flatten(1).float()

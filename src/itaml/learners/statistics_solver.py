@@ -20,7 +20,7 @@ class StatisticsSettings(Settings):
     feature_flip: bool = True  # average the features of each image and of its horizontal flip
     feature_transform: Transform = "sqrt"  # of the features of a backbone
     memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
-    selection: Literal["random", "herding", "first"] = "random"
+    selection: Literal["content", "random", "herding", "first"] = "content"  # `content`: the same in any order
 
     @property
     def room(self) -> int:

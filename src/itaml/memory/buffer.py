@@ -1,4 +1,8 @@
-"""`Memory`: at most `budget` images, an equal share for each class (to within one), kept as pixels."""
+"""`Memory`: at most `budget` images, an equal share for each class (to within one), kept as pixels.
+
+With the selection `content` a class keeps the images with the smallest keys, which follow from their content, and every
+class has the same share. What is kept then depends on the images alone and not on the order in which they arrived.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from torch import Tensor
 
 from itaml.data.images import ClassId, ImageSet
 from itaml.errors import CheckpointError, SettingsError
-from itaml.memory.selection import SELECTIONS, herding_order, random_order
+from itaml.memory.selection import SELECTIONS, content_keys, herding_order, random_order
 
 Features = Callable[[Tensor], Tensor]
 
@@ -19,7 +23,7 @@ class Memory:
 
     Args:
         budget: images kept in all, of all classes together.
-        selection: `random` (the paper), `herding` (needs features) or `first`.
+        selection: `random` (the paper), `herding` (needs features), `first` or `content` (in any order the same).
     """
 
     def __init__(self, *, budget: int, selection: str = "random") -> None:
@@ -30,6 +34,7 @@ class Memory:
         self.budget = budget
         self.selection = selection
         self._images: dict[ClassId, Tensor] = {}  # class -> (k, c, h, w), best first
+        self._keys: dict[ClassId, Tensor] = {}  # class -> (k,), of the selection `content` alone
 
     def __len__(self) -> int:
         return sum(map(len, self._images.values()))
@@ -45,6 +50,8 @@ class Memory:
 
     def share(self, rank: int, classes: int) -> int:
         """Return the share of the class that arrived `rank`-th among `classes`; it never grows as classes arrive."""
+        if self.selection == "content":
+            return self.budget // classes
         return self.budget // classes + (rank < self.budget % classes)
 
     def check_room(self, classes: int) -> None:
@@ -63,6 +70,7 @@ class Memory:
         *,
         generator: torch.Generator,
         features: Features | None = None,
+        keys: Tensor | None = None,
     ) -> None:
         """Choose exemplars of `classes` from `images` and shrink the shares of the classes already there.
 
@@ -73,6 +81,7 @@ class Memory:
             classes: classes to add or to refresh.
             generator: for the random selection.
             features: maps pixels to features, for herding.
+            keys: of `images` (n,), for the selection `content`; made from the pixels if not given.
         """
         there = set(images.labels.unique().tolist())
         arriving = dict.fromkeys(class_id for class_id in classes if class_id in there)
@@ -82,10 +91,21 @@ class Memory:
         self.check_room(len(known))
         shares = {class_id: self.share(rank, len(known)) for rank, class_id in enumerate(known)}
         for class_id in known:
-            if class_id in arriving:
-                self._images[class_id] = self._choose(class_id, images, shares[class_id], generator, features)
+            if class_id not in arriving:
+                self.keep(class_id, torch.arange(min(self.count(class_id), shares[class_id])))
+            elif self.selection == "content":
+                self._merge_by_key(class_id, images, keys, shares[class_id])
             else:
-                self._images[class_id] = self._images[class_id][: shares[class_id]].clone()
+                self._images[class_id] = self._choose(class_id, images, shares[class_id], generator, features)
+
+    def _merge_by_key(self, class_id: ClassId, images: ImageSet, keys: Tensor | None, limit: int) -> None:
+        positions = (images.labels == class_id).nonzero().flatten()
+        pixels, readable = images.numbered().batch(positions)
+        found = content_keys(pixels) if keys is None else keys[readable]
+        if class_id in self._images:
+            pixels, found = torch.cat([self._images[class_id], pixels]), torch.cat([self._keys[class_id], found])
+        order = found.argsort(stable=True)[:limit]
+        self._images[class_id], self._keys[class_id] = pixels[order], found[order]
 
     def _choose(
         self, class_id: ClassId, images: ImageSet, limit: int, generator: torch.Generator, features: Features | None
@@ -114,19 +134,27 @@ class Memory:
     def keep(self, class_id: ClassId, positions: Tensor) -> None:
         """Keep only the exemplars of a class at `positions` (k,), in that order."""
         self._images[class_id] = self._images[class_id][positions]
+        if class_id in self._keys:
+            self._keys[class_id] = self._keys[class_id][positions]
 
     def remove(self, class_id: ClassId) -> None:
         """Drop a class and its exemplars; a class that has none is dropped already."""
         self._images.pop(class_id, None)
+        self._keys.pop(class_id, None)
 
     def merge(self, source: ClassId, target: ClassId) -> None:
-        """Give the exemplars of `source` to `target`, cut to its share: as many as possible of each, in turns."""
+        """Give the exemplars of `source` to `target`, cut to its share: by their keys, or as many of each, in turns."""
         parts = [self._images[c] for c in (target, source) if c in self._images]
+        keys = [self._keys[c] for c in (target, source) if c in self._keys]
         self.remove(source)
-        if parts:
-            self._images[target] = _in_turns(parts)
-            rank = list(self._images).index(target)
-            self._images[target] = self._images[target][: self.share(rank, len(self._images))].clone()
+        if not parts:
+            return
+        order = torch.cat(keys).argsort(stable=True) if keys else _in_turns(parts)
+        self._images[target] = torch.cat(parts)
+        if keys:
+            self._keys[target] = torch.cat(keys)
+        rank = list(self._images).index(target)
+        self.keep(target, order[: self.share(rank, len(self._images))])
 
     def discard(self, images: Tensor, labels: Tensor) -> None:
         """Drop images (n, c, h, w) of classes (n,) where they are exemplars; features may differ by rounding."""
@@ -139,6 +167,7 @@ class Memory:
     def renumber(self, ids: Mapping[ClassId, ClassId]) -> None:
         """Give the classes other ids."""
         self._images = {ids[class_id]: pixels for class_id, pixels in self._images.items()}
+        self._keys = {ids[class_id]: keys for class_id, keys in self._keys.items()}
 
     def exemplars(self, classes: Iterable[ClassId] | None = None) -> ImageSet | None:
         """Return the images of `classes` (of all, if not given), or None when there are none."""
@@ -150,12 +179,15 @@ class Memory:
 
     def state_dict(self) -> dict[str, object]:
         """Return everything that is kept."""
-        return {
+        state: dict[str, object] = {
             "budget": self.budget,
             "selection": self.selection,
             "classes": list(self._images),
             "images": {str(class_id): pixels for class_id, pixels in self._images.items()},
         }
+        if self._keys:
+            state["keys"] = {str(class_id): keys for class_id, keys in self._keys.items()}
+        return state
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Restore a saved memory.
@@ -167,14 +199,16 @@ class Memory:
             self.budget = int(state["budget"])  # type: ignore[call-overload]
             self.selection = str(state["selection"])
             self._images = {c: state["images"][str(c)].clone() for c in state["classes"]}  # type: ignore[index, attr-defined]
+            keys = state.get("keys", {})
+            self._keys = {c: keys[str(c)].clone() for c in self._images} if self.selection == "content" else {}  # type: ignore[index]
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"not a saved memory: {error!r}") from error
 
 
 def _in_turns(parts: list[Tensor]) -> Tensor:
-    """Return the images of all parts: the first of each, the second of each, and so on."""
+    """Return an order of the images of all parts (n,): the first of each, the second of each, and so on."""
     ranks = torch.cat([torch.arange(len(part)) for part in parts])
-    return torch.cat(parts)[ranks.argsort(stable=True)]
+    return ranks.argsort(stable=True)
 
 
 def _with_old(new: Tensor, old: Tensor | None) -> Tensor:

@@ -19,8 +19,8 @@ from itaml.models.features import Transform
 class PretrainingClasses:
     """The linear classifier on top of a backbone, for features that were transformed."""
 
-    weight: Tensor  # (classes, features) float64
-    bias: Tensor  # (classes,) float64
+    weight: Tensor  # (classes, features) float32
+    bias: Tensor  # (classes,) float32
     transform: Transform
 
     def roots(self, features: Tensor, variance: Tensor | float = 0.0) -> Tensor:
@@ -33,7 +33,7 @@ class PretrainingClasses:
         values = features.double()
         if self.transform == "sqrt":
             values = values.sign() * (values.square() + variance)
-        return (values @ self.weight.T + self.bias).softmax(1).sqrt()
+        return (values.float() @ self.weight.T + self.bias).softmax(1).sqrt().double()
 
 
 @lru_cache(maxsize=4)
@@ -47,4 +47,4 @@ def pretraining_classes(backbone: str, transform: Transform) -> PretrainingClass
     if backbone not in WHEELS:
         return None
     weight, bias = classifier_weights(backbone)
-    return PretrainingClasses(weight.double(), bias.double(), transform)
+    return PretrainingClasses(weight, bias, transform)

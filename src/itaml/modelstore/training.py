@@ -46,7 +46,7 @@ class Arriving:
 
     @property
     def keys(self) -> Tensor:
-        """Numbers (n,) by which the validation split is made."""
+        """Numbers (n,) by which the validation split is made and exemplars of statistics learners are chosen."""
         return torch.tensor([int.from_bytes(digest[:7], "big") for digest in self.digests], dtype=torch.int64)
 
 
@@ -93,7 +93,7 @@ def train(
     _set_budget(model, manifest.options.memory - share * len(arriving.classes))
     key = learn_key(model.manifest, arriving.classes, digests, precision=_precision(model))
     with (checkpoint or LearnCheckpoint(None)).resuming(model.core, key, callback):
-        model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten())))
+        model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten()), keys[~held]))
     done = _keep(model, samples, share=share, classes=len(arriving.classes))
     done = replace(done, confidence=fit_confidence(done.core, done.validation_images))
     return _measured(model, done, samples, task_map, before)

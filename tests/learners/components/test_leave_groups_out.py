@@ -120,9 +120,7 @@ def test_affinities_leave_the_image_out_of_its_class() -> None:
     features, labels = features_and_labels(classes=4, per_class=5, features=6)
     features = features.abs()
     generator = torch.Generator().manual_seed(1)
-    head = PretrainingClasses(
-        torch.randn(9, 6, generator=generator, dtype=torch.float64), torch.zeros(9, dtype=torch.float64), "sqrt"
-    )
+    head = PretrainingClasses(torch.randn(9, 6, generator=generator), torch.zeros(9), "sqrt")
     statistics = collect(features, labels)
     found = leave_one_out(statistics, features, labels, shrinkage=0.3, pretraining=head)
     assert found is not None

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ATTACKS ?=
 
-.PHONY: demo docs test test-all test-attacks check clean test-browser
+.PHONY: demo docs test test-all test-attacks check clean test-browser serve-demo test-api serve-load
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
@@ -24,6 +24,17 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.core
 	$(BIN)/itaml run digits --force
 	@echo "itaml is installed in $(VENV): call it as $(BIN)/itaml, or activate the environment with: . $(BIN)/activate"
+
+$(VENV)/.serve: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e '.[serve]'
+	@touch $@ $(VENV)/.core
+
+# Makes a small model from generated photos, and serves it until Ctrl-C; the address is printed.
+serve-demo: $(VENV)/.serve
+	$(BIN)/python examples/make_photos.py build/serve-demo/photos
+	$(BIN)/itaml learn build/serve-demo/shapes build/serve-demo/photos/first
+	@echo "photos to name and to teach are in build/serve-demo/photos/new and build/serve-demo/photos/second"
+	$(BIN)/itaml serve build/serve-demo/shapes
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -45,6 +56,15 @@ docs: $(VENV)/.dev
 # benchmarks/results/attacks.json, from which docs/security.md is filled.
 test-attacks: $(VENV)/.dev
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attacks --only "$(ATTACKS)"
+
+# Sends 2,000 generated requests to the service and compares the answers with its OpenAPI document.
+test-api: $(VENV)/.dev
+	$(BIN)/python -m pytest -m '' tests/serve/test_openapi.py
+
+# Latency, throughput, memory, swaps and kills of the service; writes benchmarks/results/serve.json.
+serve-load: $(VENV)/.dev
+	$(BIN)/python benchmarks/serve_load.py --output benchmarks/results/serve.json
+	$(BIN)/python benchmarks/serve_kills.py --output benchmarks/results/serve.json
 
 # Opens a report and the page of `itaml serve` in Chromium, if there is one; look at the screenshots in build/browser.
 # Accessibility is checked if axe-core is in node_modules (npm install axe-core), or if ITAML_AXE names its axe.min.js.

@@ -99,4 +99,7 @@ def command(
     )
     from itaml.serve.launch import serve
 
-    serve(options, insecure=insecure, create=create)
+    def announce(address: str) -> None:
+        print(f"{model} is served at {address} (stop with Ctrl-C)", flush=True)
+
+    serve(options, insecure=insecure, create=create, announce=announce)

@@ -129,7 +129,7 @@ def _roll_back(path: Path, body: RollbackBody) -> int:
 async def check(request: Request) -> dict[str, Any]:
     """Say which images can be read, came twice, or are known to the model; nothing is changed."""
     service = service_of(request)
-    form = await read_memory_form(request, service.limits, fields=("class", "classes", "epochs"))
+    form = await read_memory_form(request, service.limits, fields=None)
     served = await service.watch.latest()
     decoded = await decode_all(service, served, form.images)
     known = {} if served.empty else await asyncio.to_thread(known_images, served.model)

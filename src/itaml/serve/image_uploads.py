@@ -62,13 +62,13 @@ def too_many(limit: int) -> ApiError:
     return ApiError(413, f"the request has more than the limit of {limit} images", code="too_many_images")
 
 
-async def read_memory_form(request: Request, limits: Limits, fields: tuple[str, ...] = ()) -> MemoryForm:
+async def read_memory_form(request: Request, limits: Limits, fields: tuple[str, ...] | None = ()) -> MemoryForm:
     """Read a multipart form with images.
 
     Args:
         request: the request.
         limits: of the service.
-        fields: names of the text fields that may be in it.
+        fields: names of the text fields that may be in it; None: any, which are ignored.
 
     Raises:
         ApiError: it is not such a form, or above a limit.
@@ -79,7 +79,7 @@ async def read_memory_form(request: Request, limits: Limits, fields: tuple[str, 
     form = MemoryForm(limits)
     await read_form(request.stream(), boundary, form, parts=2 * limits.images + EXTRA_FIELDS)
     for name in form.texts:
-        if name not in fields:
+        if fields is not None and name not in fields:
             raise ApiError(422, f"there is no field {name!r:.60}")
     if not form.files:
         raise ApiError(422, "the request has no images: send them as files in the field 'images'")

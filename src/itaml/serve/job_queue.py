@@ -101,7 +101,8 @@ class JobQueue:
             )
         )
         logger.info("job %s %s", folder.id, "continues" if again else "starts")
-        code = self._wait(folder, self._start(folder))
+        with self._start(folder) as process:
+            code = self._wait(folder, process)
         self._settle(folder, code)
 
     def _start(self, folder: JobFolder) -> subprocess.Popen[bytes]:

@@ -196,6 +196,8 @@ class JobsFolder:
     def sweep(self, *, keep: int, age: float) -> None:
         """Remove old records, and drafts of uploads that ended `age` seconds ago or more."""
         over = [folder for folder, record in self.all() if record.state in OVER]
+        for folder in over[:keep]:
+            folder.drop_images()
         for folder in over[keep:]:
             shutil.rmtree(folder.path, ignore_errors=True)
         with suppress(FileNotFoundError):

@@ -2,37 +2,80 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import socket
+from collections.abc import Callable
+from typing import Any
+
 from itaml.errors import ItamlError, MissingExtraError, UsageError
 from itaml.modelstore.model_folder import ModelFolder
 from itaml.serve.access_log import set_up_logging
 from itaml.serve.service_options import ServiceOptions, check_exposure, to_environment
 
+PACKAGES = ("fastapi", "uvicorn", "python_multipart")
 GRACE = 10  # seconds that requests have to end after the service was asked to
+BACKLOG = 2048
+HEADERS_LIMIT = 64 << 10  # bytes of the head of a request
 
 
-def serve(options: ServiceOptions, *, insecure: bool = False, create: bool = False) -> None:
+def serve(
+    options: ServiceOptions,
+    *,
+    insecure: bool = False,
+    create: bool = False,
+    announce: Callable[[str], None] = lambda address: None,
+) -> None:
     """Serve a model until the process is asked to end.
+
+    Args:
+        options: of the service.
+        insecure: let other machines change the model without a token.
+        create: start with an empty model if there is none.
+        announce: called with the address once the port is open.
 
     Raises:
         MissingExtraError: the extra `serve` is not installed.
         UsageError: there is no model, or the address is open to everybody without a token.
         ItamlError: the port or the staging folder cannot be used.
     """
-    try:
-        import uvicorn  # noqa: PLC0415 (optional)
-
-        from itaml.serve import application  # noqa: F401, PLC0415 (checks that all packages are there)
-    except ImportError as error:
-        raise MissingExtraError("itaml serve needs FastAPI and uvicorn: pip install 'itaml[serve]'") from error
+    check_installed()
     check_exposure(options, insecure=insecure)
     _check_model(options, create=create)
-    to_environment(options)
-    set_up_logging()
-    uvicorn.run(
+    with _listening(options) as listener:
+        port = listener.getsockname()[1]
+        to_environment(options)
+        set_up_logging()
+        announce(address(options.host, port))
+        _run(options, listener)
+
+
+def check_installed() -> None:
+    """Refuse to start without the packages of the extra.
+
+    Raises:
+        MissingExtraError: one of them is not installed.
+    """
+    for name in PACKAGES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise MissingExtraError(f"itaml serve needs {name}: pip install 'itaml[serve]'") from error
+
+
+def address(host: str, port: int) -> str:
+    """Return the address of the page."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/"
+
+
+def _run(options: ServiceOptions, listener: socket.socket) -> None:
+    import uvicorn  # noqa: PLC0415 (optional)
+    from uvicorn.supervisors import Multiprocess  # noqa: PLC0415
+
+    config = uvicorn.Config(
         "itaml.serve.application:worker",
         factory=True,
-        host=options.host,
-        port=options.port,
         workers=options.workers,
         log_config=None,
         access_log=False,
@@ -40,8 +83,27 @@ def serve(options: ServiceOptions, *, insecure: bool = False, create: bool = Fal
         proxy_headers=options.behind_proxy,
         forwarded_allow_ips="127.0.0.1",
         timeout_graceful_shutdown=GRACE,
-        h11_max_incomplete_event_size=64 << 10,
+        h11_max_incomplete_event_size=HEADERS_LIMIT,
     )
+    server = uvicorn.Server(config)
+    if options.workers > 1:
+        older: dict[str, Any] = {"target": server.run} if "target" in inspect.signature(Multiprocess).parameters else {}
+        Multiprocess(config, sockets=[listener], **older).run()
+    else:
+        server.run(sockets=[listener])
+
+
+def _listening(options: ServiceOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        listener = socket.create_server((options.host, options.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ItamlError(
+            f"cannot listen at {options.host}, port {options.port}: {reason}; give another --port"
+        ) from error
+    listener.set_inheritable(True)
+    return listener
 
 
 def _check_model(options: ServiceOptions, *, create: bool) -> None:
@@ -60,9 +122,3 @@ def _check_model(options: ServiceOptions, *, create: bool) -> None:
     problem = staging_problem(options.staging)
     if problem is not None:
         raise ItamlError(f"the staging folder {options.staging} cannot be written: {problem}; give another --staging")
-
-
-def address(options: ServiceOptions) -> str:
-    """Return the address of the page."""
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    return f"http://{host}:{options.port}/"

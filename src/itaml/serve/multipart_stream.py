@@ -128,7 +128,7 @@ class _Form:
             return
         self.size += end - start
         if self.size > FIELD_BYTES:
-            raise ApiError(413, f"the field {self.field_name!r:.60} has more than {FIELD_BYTES} bytes")
+            raise ApiError(422, f"the field {self.field_name!r:.60} has more than {FIELD_BYTES} bytes")
         self.content += data[start:end]
 
     def end(self) -> None:

@@ -41,9 +41,9 @@ BODIES: dict[str, Json] = {
     "/v1/learn": {"type": "object", "properties": LEARN_FIELDS, "additionalProperties": False},
     "/v1/check": {
         "type": "object",
-        "properties": {name: LEARN_FIELDS[name] for name in ("images", "class", "classes", "epochs")},
+        "properties": {"images": FILES},
         "required": ["images"],
-        "additionalProperties": False,
+        "additionalProperties": True,  # the fields of a learn, which say nothing about images
     },
     "/v1/relabel": {
         "type": "object",

@@ -15,12 +15,12 @@ from itaml.modelstore.class_names import match_names
 from itaml.serve.api_errors import ApiError
 from itaml.serve.image_uploads import too_many
 from itaml.serve.job_records import IMAGES, JobFolder, JobRecord, JobsFolder, StagedImage, now
+from itaml.serve.learn_fields import parse_epochs, parse_labels
 from itaml.serve.multipart_stream import Writer
 from itaml.serve.service_options import Limits
 from itaml.serve.zip_archive import read_archive
 
 ARCHIVE = "archive"
-MOST_EPOCHS = 10_000
 
 
 class Hash(Protocol):
@@ -103,34 +103,6 @@ class StagedForm:
             raise ApiError(422, f"there is no field {field!r:.60}; use 'class' or 'classes', and 'epochs'")
         self.texts.setdefault(field, []).append(value)
 
-    @property
-    def epochs(self) -> int | None:
-        """The number of epochs that was asked for.
-
-        Raises:
-            ApiError: it is not a number of epochs.
-        """
-        given = self.texts.get("epochs", [])
-        if not given:
-            return None
-        if len(given) > 1 or not given[0].isascii() or not given[0].isdigit() or not 0 < int(given[0]) <= MOST_EPOCHS:
-            raise ApiError(422, f"epochs must be one whole number from 1 to {MOST_EPOCHS}")
-        return int(given[0])
-
-    def labels(self) -> list[str]:
-        """Return the class of each image.
-
-        Raises:
-            ApiError: there is not one for each.
-        """
-        one, each = self.texts.get("class", []), self.texts.get("classes", [])
-        if len(one) + bool(each) != 1:
-            raise ApiError(422, "give one field 'class' for all images, or a field 'classes' for each image")
-        labels = one * len(self.files) if one else each
-        if len(labels) != len(self.files):
-            raise ApiError(422, f"there are {len(self.files)} images but {len(labels)} classes")
-        return labels
-
 
 def finish(form: StagedForm, jobs: JobsFolder, known: tuple[str, ...]) -> JobFolder:
     """Check an upload that has arrived, sync it, and make it a job.
@@ -143,7 +115,7 @@ def finish(form: StagedForm, jobs: JobsFolder, known: tuple[str, ...]) -> JobFol
     Raises:
         ApiError: there is nothing in it that could be learned.
     """
-    epochs, images = form.epochs, _staged(form)
+    epochs, images = parse_epochs(form.texts), _staged(form)
     try:
         match_names(sorted({image.label for image in images}), known)
     except DataError as error:
@@ -173,7 +145,7 @@ def _staged(form: StagedForm) -> list[StagedImage]:
         return images
     if not form.files:
         raise ApiError(422, "the request has no images: send files in the field 'images', or a zip file in 'archive'")
-    labels = form.labels()
+    labels = parse_labels(form.texts, len(form.files))
     for part in form.files:
         part.sync()
     return [part.staged(label) for part, label in zip(form.files, labels, strict=True)]

@@ -17,6 +17,7 @@ import document_tables as tables
 import photos_tables
 import reproduction_tables as reproduction
 from document_parts import cell, runs
+from method_parts import method_part
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES: dict[str, Callable[[], str]] = {
@@ -62,7 +63,12 @@ def filled(text: str) -> str:
 
     def whole(match: re.Match[str]) -> str:
         name = match.group(1)
-        made = tables.ablation(name.removeprefix("ablate-")) if name.startswith("ablate-") else TABLES[name]()
+        if name.startswith("ablate-"):
+            made = tables.ablation(name.removeprefix("ablate-"))
+        elif name.startswith("method-"):
+            made = method_part(name.removeprefix("method-"))
+        else:
+            made = TABLES[name]()
         return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
 
     text = re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", whole, text, flags=re.DOTALL)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 ROOT_PAGES = {"REPRODUCIBILITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+METHODS = "src/itaml/learners/methods/"
 OUTSIDE = ("http:", "https:", "mailto:", "#")
 
 
@@ -29,6 +30,9 @@ class Links:
             return found.group()
         path, hash_sign, anchor = target.partition("#")
         place = posixpath.normpath(posixpath.join(self._home, path))
+        if place.startswith(METHODS):
+            relative = posixpath.relpath("reference/api/methods.md", self._folder or ".")
+            return f"{text}({relative}#{place.removeprefix('src/').removesuffix('.py').replace('/', '.')})"
         address = self._address(place)
         if address is None:
             return f"`{place}`" if not text.startswith("!") else ""

@@ -1,8 +1,10 @@
-"""Make a stream of tasks of any object with (image, label) items: a list here; torchvision, Hugging Face work alike."""
+"""Train on any object with (image, label) items: a list here; data sets of torchvision and Hugging Face work alike."""
 
 import numpy as np
 
+from itaml.config import Seeds
 from itaml.data.dataset_wrappers import stream_from_items
+from itaml.learners.methods.itaml import ITAML
 
 
 def make_images(per_class: int, seed: int) -> list[tuple[np.ndarray, str]]:
@@ -23,3 +25,11 @@ for task in stream:
     names = ", ".join(stream.class_names[class_id] for class_id in task.classes)
     images, labels = task.train.load()
     print(f"task {task.index}: {names}; {len(labels)} images of shape {tuple(images.shape[1:])}")
+
+settings = ITAML.Settings(backbone="mlp", epochs=10, batch_size=16, memory=20, horizon=2)
+learner = ITAML.from_settings(settings, shape=stream.shape, seeds=Seeds.of(0))
+for task in stream:
+    learner.learn(task)
+images, labels = stream.test(0).load()
+accuracy = (learner.predict(images).classes == labels).float().mean()
+print(f"accuracy on the first task after the second: {100 * accuracy:.0f} %")

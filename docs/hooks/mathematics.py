@@ -36,5 +36,6 @@ class Mathematics:
         return INLINE.sub(lambda found: self._keep(found[1], "inline"), markdown)
 
     def _keep(self, latex: str, display: str) -> str:
-        self._formulas.append(convert(" ".join(latex.split()), display=display))
+        plain = " ".join(latex.split()).replace(r"\arg", r"\operatorname{arg}")  # which the converter does not know
+        self._formulas.append(convert(plain, display=display))
         return MARK.format(len(self._formulas) - 1)

@@ -45,6 +45,12 @@ def test_formulas_are_mathml(site: Path) -> None:
     assert "```math" not in page
 
 
+def test_formulas_have_no_command_that_was_not_converted(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        formulas = re.findall(r"<math.*?</math>", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not [formula for formula in formulas if "\\" in formula], page
+
+
 def test_reference_pages_show_commands_settings_and_docstrings(site: Path) -> None:
     commands = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     assert "itaml learn" in commands

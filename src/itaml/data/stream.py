@@ -93,6 +93,12 @@ class TaskStream(Sequence[Task]):
         """Return the test images of task `index`."""
         return self.dataset.test.of_classes(self.splits[range(len(self))[index]])
 
+    def _repr_html_(self) -> str:
+        """Return a table with images for notebooks."""
+        from itaml.data.stream_display import stream_html  # noqa: PLC0415 (needed in notebooks alone)
+
+        return stream_html(self)
+
     def validation_split(self, fraction: float, *, seed: int) -> TaskStream:
         """Return the stream whose test images are a part of its training images, for choosing settings honestly.
 

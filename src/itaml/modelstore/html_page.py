@@ -10,6 +10,7 @@ from torch import Tensor
 
 from itaml._version import __version__
 from itaml.cli.formatting import percent
+from itaml.data.thumbnails import thumbnail
 from itaml.errors import ItamlError, MissingExtraError
 from itaml.modelstore.history import accuracy_of
 from itaml.modelstore.loaded_model import Model
@@ -17,7 +18,6 @@ from itaml.modelstore.manifest import LearnRecord, Manifest
 from itaml.modelstore.model_folder import ModelFolder
 from itaml.modelstore.review import Review, ReviewedImage, review
 from itaml.modelstore.stored_pixels import stored_pixels
-from itaml.modelstore.thumbnails import thumbnail
 from itaml.report.charts import Panel, Series, line_chart, percent_range, swatch
 from itaml.report.heat_map import heat_map
 from itaml.report.page_frame import environment, policy, style_sheet

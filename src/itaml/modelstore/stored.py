@@ -12,6 +12,7 @@ from itaml.modelstore.checksummed_json import FORMAT, Pointer
 from itaml.modelstore.description import TaskInfo, describe, learned_tasks
 from itaml.modelstore.exemplar_files import read_file
 from itaml.modelstore.loaded_model import Model, restored
+from itaml.modelstore.model_display import model_html
 from itaml.modelstore.model_folder import ModelFolder, Version, size_on_disk
 from itaml.modelstore.verification import problems
 from itaml.modelstore.version_writer import copy_version, rollback
@@ -51,6 +52,10 @@ class StoredModel:
     def tasks(self) -> tuple[TaskInfo, ...]:
         """What was learned, task by task."""
         return learned_tasks(self._model)
+
+    def _repr_html_(self) -> str:
+        """Return a table with exemplars for notebooks."""
+        return model_html(self.path.name, self.version, self._model, self._folder)
 
     def reload(self) -> None:
         """Take over what other processes have learned since (see `open` for errors)."""

@@ -10,13 +10,13 @@ from urllib.parse import quote
 from PIL import Image
 from torch import Tensor
 
+from itaml.data.thumbnails import to_image
 from itaml.errors import ItamlError
 from itaml.modelstore.checksummed_json import Pointer
 from itaml.modelstore.duplicates import exemplars_of
 from itaml.modelstore.exemplar_files import read_pixels
 from itaml.modelstore.manifest import LearnRecord, Manifest
 from itaml.modelstore.model_folder import ModelFolder
-from itaml.modelstore.thumbnails import to_image
 from itaml.serve.measurement import ClassCounts
 from itaml.serve.served_model import ServedModel
 

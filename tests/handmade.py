@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from itaml.experiment.result import Final, TaskRow
-from itaml.experiment.sweep.executors.pool import KEPT, Job
+from itaml.experiment.sweep.job import KEPT, Job
 
 
 def handmade(

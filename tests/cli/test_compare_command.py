@@ -11,7 +11,7 @@ from handmade import handmade
 from itaml.cli.batch_progress import Overview
 from itaml.cli.main import main
 from itaml.experiment.sweep.compare import plan
-from itaml.experiment.sweep.executors.pool import Job
+from itaml.experiment.sweep.job import Job
 from itaml.learners import LEARNERS
 
 

@@ -9,24 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from itaml.cli.batch_runner import check_format, report_failures, run_batch, show_table
-from itaml.cli.options import (
-    Compile,
-    DataRoot,
-    Device,
-    ForceAll,
-    Format,
-    Jobs,
-    Json,
-    Precision,
-    Quiet,
-    Runs,
-    SeedList,
-    Set,
-    ThreadsEach,
-    parse_list,
-    parse_seeds,
-    set_threads,
-)
+from itaml.cli.options import parse_list, set_threads
+from itaml.cli.sweep_options import SweepOptions, with_sweep_options
 from itaml.experiment.sweep.parameters import SWEEP_PARAMETERS
 
 if TYPE_CHECKING:
@@ -34,6 +18,7 @@ if TYPE_CHECKING:
     from itaml.report.ablation_table import Ablation
 
 
+@with_sweep_options
 def command(
     benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     *,
@@ -44,22 +29,10 @@ def command(
     ] = None,
     method: Annotated[str, typer.Option("--method", "-m", help="Method to run; see `itaml list methods`.")] = "itaml",
     preset: Annotated[str, typer.Option(help="Preset of all other settings; see `itaml list presets`.")] = "best",
-    seeds: SeedList = "0",
-    jobs: Jobs = None,
-    overrides: Set = None,
-    data_root: DataRoot = None,
-    runs: Runs = Path("runs"),
     out: Annotated[
         Path | None, typer.Option(help="Folder for the table and the plot; a folder in --runs by default.")
     ] = None,
-    form: Format = "table",
-    as_json: Json = False,
-    force: ForceAll = False,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    compiled: Compile = False,
-    threads: ThreadsEach = None,
-    quiet: Quiet = False,
+    sweep: SweepOptions,
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print a table and draw a plot.
 
@@ -68,36 +41,29 @@ def command(
     so the command can be repeated at any time.
     """
     import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
-    from itaml.config import Compute, build, parse_overrides
     from itaml.experiment.sweep.ablate import check, plan
     from itaml.learners.compute import check_compute
 
-    check_format(form, as_json=as_json)
-    quiet = quiet or as_json
+    check_format(sweep.form, as_json=sweep.as_json)
     _check_folder(out)
-    compute = build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option")
-    check_compute(compute)
+    check_compute(sweep.compute())  # what is trained on a cluster is evaluated here
     ablation_plan = plan(
         benchmark,
         over=over,
         values=None if values is None else parse_list(values),
         method=method,
         preset=preset,
-        seeds=parse_seeds(seeds),
-        runs=runs,
-        overrides=parse_overrides(overrides or []),
-        force=force,
-        compute=compute,
+        **sweep.plan_arguments(),
     )
-    ablation_plan = check(ablation_plan, data_root=data_root)
-    if not quiet:
+    ablation_plan = check(ablation_plan, data_root=sweep.data_root)
+    if not sweep.silent:
         print("".join(f"left out: {reason}\n" for reason in ablation_plan.left_out), end="", file=sys.stderr)
-    run_batch(ablation_plan.jobs, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
+    run_batch(ablation_plan.jobs, sweep)
     folder = out or ablation_plan.jobs[0].folder.parent / f"ablate-{over}-{method}-{preset}"
-    set_threads(threads, backbone=ablation_plan.plain.settings.get("backbone"))
-    ablation = _measure(ablation_plan, folder, data_root=data_root, force=force, quiet=quiet)
+    set_threads(sweep.threads, backbone=ablation_plan.plain.settings.get("backbone"))
+    ablation = _measure(ablation_plan, folder, data_root=sweep.data_root, force=sweep.force, quiet=sweep.silent)
     if ablation.levels:
-        _show(ablation, folder, form, as_json=as_json, quiet=quiet)
+        _show(ablation, folder, sweep.form, as_json=sweep.as_json, quiet=sweep.silent)
     report_failures(ablation_plan.jobs, ablation.measured.problems)
 
 

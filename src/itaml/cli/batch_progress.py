@@ -17,7 +17,7 @@ from itaml.cli.formatting import count, percent
 from itaml.cli.progress import duration
 from itaml.cli.tables import rich_table
 from itaml.experiment.event_reader import RunState, follow_run
-from itaml.experiment.sweep.executors.pool import Job
+from itaml.experiment.sweep.job import Job
 
 STYLES = {"waiting": "dim", "running": "", "kept": "dim", "done": "green", "failed": "red", "stopped": "yellow"}
 EVERY = 15.0  # seconds between plain lines about progress

@@ -5,14 +5,16 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
-    from itaml.experiment.sweep.executors.pool import Job, Pool
+    from itaml.cli.sweep_options import SweepOptions
+    from itaml.experiment.sweep.executors.executor import Executor
+    from itaml.experiment.sweep.job import Job
+    from itaml.experiment.sweep.job_queue import JobQueue
     from itaml.report.table import Table
 
 
@@ -38,65 +40,72 @@ def check_format(form: str, *, as_json: bool) -> None:
         raise UsageError(f"give either --json or --format {form}")
 
 
-def run_batch(
-    jobs: Sequence[Job],
-    *,
-    parallel: int | None,
-    data_root: Path | None,
-    force: bool,
-    quiet: bool,
-    threads: int | None = None,
-) -> None:
+def run_batch(jobs: Sequence[Job], sweep: SweepOptions) -> None:
     """Run what is missing and show the progress; on Ctrl-C end the jobs and print how to continue.
 
     Raises:
-        SettingsError: this machine cannot compute as the runs are to be computed.
+        UsageError: the runs cannot be computed here as they are to be computed.
         InterruptedRunError: it was stopped.
     """
     from itaml.cli.batch_progress import Overview
     from itaml.data.root import data_root as find_root
     from itaml.errors import InterruptedRunError
-    from itaml.experiment.sweep.executors.pool import Pool
-    from itaml.hardware.machine import cores
-    from itaml.learners.compute import check_compute
+    from itaml.experiment.sweep.job_queue import JobQueue
 
-    missing = sum(job.state == "waiting" for job in jobs)
-    if missing:
-        check_compute(jobs[0].config.compute)  # one error rather than one for each run
-    limit = max(1, min(parallel or cores(), missing))
-    pool = Pool(jobs, parallel=limit, data_root=find_root(data_root), force=force, threads=threads)
-    with (
-        _interruptible(pool) as printers,
-        Overview(pool.jobs, live=sys.stderr.isatty() and not quiet, quiet=quiet) as view,
-    ):
-        printers.append(view.say)
-        pool.run(on_step=view.update)
-    if pool.stopping:
-        done = sum(job.state in ("kept", "done") for job in pool.jobs)
+    with redirect_stdout(sys.stderr), _executor(jobs, sweep) as executor:  # Ray prints the loss of workers
+        queue = JobQueue(jobs, executor, data_root=find_root(sweep.data_root), force=sweep.force)
+        with (
+            _interruptible(queue) as printers,
+            Overview(queue.jobs, live=sys.stderr.isatty() and not sweep.silent, quiet=sweep.silent) as view,
+        ):
+            printers.append(view.say)
+            queue.run(on_step=view.update)
+    if queue.stopping:
+        done = sum(job.state in ("kept", "done") for job in queue.jobs)
         raise InterruptedRunError(
-            f"stopped; {done} of {len(pool.jobs)} runs are finished and the others are saved: "
+            f"stopped; {done} of {len(queue.jobs)} runs are finished and the others are saved: "
             "repeat the command to continue"
         )
 
 
 @contextmanager
-def _interruptible(pool: Pool) -> Iterator[list[object]]:
+def _executor(jobs: Sequence[Job], sweep: SweepOptions) -> Iterator[Executor]:
+    """Open the executor of the missing runs and check that it can run them; a cluster is not needed for none."""
+    from itaml.experiment.sweep.executors import EXECUTORS, open_executor
+
+    missing = [job for job in jobs if job.state == "waiting"]
+    executor = open_executor(
+        sweep.executor if missing or sweep.executor not in EXECUTORS else "local",
+        runs=len(missing),
+        limit=sweep.jobs,
+        threads=sweep.threads,
+        ray_address=sweep.ray_address,
+    )
+    try:
+        executor.check([job.config.compute for job in missing])  # one error rather than one for each run
+        yield executor
+    finally:
+        executor.close()
+
+
+@contextmanager
+def _interruptible(queue: JobQueue) -> Iterator[list[object]]:
     """Let the first Ctrl-C end the jobs after their epochs, and the second at once; never leave a job behind."""
     printers: list[object] = []
 
     def on_signal(number: int, frame: object) -> None:
-        if pool.stopping:
-            pool.kill()
+        if queue.stopping:
+            queue.kill()
             return
         for print_line in printers:
             print_line("stopping after the current epochs; Ctrl-C again to stop at once")  # type: ignore[operator]
-        pool.stop()
+        queue.stop()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield printers
     except BaseException:
-        pool.kill()
+        queue.kill()
         raise
     finally:
         for number, handler in before.items():

@@ -10,31 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from itaml.cli.batch_runner import check_format, report_failures, run_batch, show_table
-from itaml.cli.options import (
-    Compile,
-    DataRoot,
-    Device,
-    ForceAll,
-    Format,
-    Jobs,
-    Json,
-    Precision,
-    Quiet,
-    Runs,
-    SeedList,
-    Set,
-    ThreadsEach,
-    parse_list,
-    parse_seeds,
-)
+from itaml.cli.options import parse_list
+from itaml.cli.sweep_options import SweepOptions, with_sweep_options
 
 if TYPE_CHECKING:
-    from itaml.experiment.sweep.executors.pool import Job
+    from itaml.experiment.sweep.job import Job
     from itaml.report.figure_names import Collection
 
 FIGURE5 = ("itaml:best", "itaml:paper", "reptile", "fomaml", "joint")
 
 
+@with_sweep_options
 def command(
     benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     *,
@@ -45,51 +31,33 @@ def command(
     presets: Annotated[
         str, typer.Option(help="Presets to run for each method that has them, such as best,paper.")
     ] = "best",
-    seeds: SeedList = "0",
-    jobs: Jobs = None,
-    overrides: Set = None,
-    data_root: DataRoot = None,
-    runs: Runs = Path("runs"),
-    form: Format = "table",
-    as_json: Json = False,
     figure5: Annotated[
         bool, typer.Option("--figure5", help="Compare the methods of the paper's Figure 5 and draw its three panels.")
     ] = False,
-    force: ForceAll = False,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    compiled: Compile = False,
-    threads: ThreadsEach = None,
-    quiet: Quiet = False,
+    sweep: SweepOptions,
 ) -> None:
     """Compare methods: run what is missing and print a table with mean and standard deviation over seeds.
 
     Finished runs are kept and interrupted runs are resumed, so the command can be repeated at any time.
     """
-    from itaml.config import Compute, build, parse_overrides
     from itaml.experiment.sweep.compare import plan
 
-    check_format(form, as_json=as_json)
+    check_format(sweep.form, as_json=sweep.as_json)
     if figure5:
         import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
-    jobs_to_run = plan(
+    jobs = plan(
         benchmark,
         methods=parse_list(methods) if methods else _default_methods(figure5),
         presets=parse_list(presets),
-        seeds=parse_seeds(seeds),
-        runs=runs,
-        overrides=parse_overrides(overrides or []),
-        force=force,
-        compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
+        **sweep.plan_arguments(),
     )
-    quiet = quiet or as_json
-    run_batch(jobs_to_run, parallel=jobs, data_root=data_root, force=force, quiet=quiet, threads=threads)
-    collection = _print_results(jobs_to_run, form, as_json=as_json)
+    run_batch(jobs, sweep)
+    collection = _print_results(jobs, sweep.form, as_json=sweep.as_json)
     if figure5 and collection.results:
-        path = _draw_figure5(collection, jobs_to_run[0].folder.parent)
-        if not quiet:
+        path = _draw_figure5(collection, jobs[0].folder.parent)
+        if not sweep.silent:
             print(f"Figure 5 is in {path}", file=sys.stderr)
-    report_failures(jobs_to_run, collection.problems)
+    report_failures(jobs, collection.problems)
 
 
 def _default_methods(figure5: bool) -> Sequence[str]:

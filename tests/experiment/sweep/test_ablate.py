@@ -22,7 +22,7 @@ from itaml.experiment.run_config import default_folder, resolve
 from itaml.experiment.run_folder import CHECKPOINT
 from itaml.experiment.runner import run_experiment
 from itaml.experiment.sweep.ablate import Plan, check, plan
-from itaml.experiment.sweep.executors.pool import KEPT, WAITING
+from itaml.experiment.sweep.job import KEPT, WAITING
 from itaml.experiment.sweep.parameters import SWEEP_PARAMETERS, default_values
 from itaml.learners import LEARNERS
 from itaml.learners.api import Prediction

@@ -15,7 +15,9 @@ import pytest
 from itaml.errors import UnknownNameError, UsageError
 from itaml.experiment.runner import run_experiment
 from itaml.experiment.sweep.compare import plan, select_presets
-from itaml.experiment.sweep.executors.pool import DONE, FAILED, KEPT, RUNNING, STOPPED, WAITING, Job, Pool
+from itaml.experiment.sweep.executors.pool import LocalPool, LocalProcess
+from itaml.experiment.sweep.job import DONE, FAILED, KEPT, RUNNING, STOPPED, WAITING, Job
+from itaml.experiment.sweep.job_queue import JobQueue
 from itaml.experiment.sweep.worker import waiting_lock
 from itaml.learners import LEARNERS
 
@@ -41,8 +43,8 @@ def _plan(tmp_path: Path, *methods: str, seeds: tuple[int, ...] = (0,), **rest: 
     return plan("digits", methods=methods, presets=["best"], seeds=seeds, runs=tmp_path, **rest)  # type: ignore[arg-type]
 
 
-def _fake(jobs: list[Job], parallel: int) -> Pool:
-    return Pool(jobs, parallel=parallel, command=(sys.executable, "-c", FAKE))
+def _fake(jobs: list[Job], limit: int) -> JobQueue:
+    return JobQueue(jobs, LocalPool(limit, command=(sys.executable, "-c", FAKE)))
 
 
 def test_methods_and_presets_are_chosen_by_name() -> None:
@@ -127,13 +129,13 @@ def test_cores_are_shared_among_the_runs_but_an_mlp_has_one(tmp_path: Path, monk
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_stopping_ends_every_job_and_starts_no_more(tmp_path: Path, end: str) -> None:
     jobs = _plan(tmp_path, "ewc", "replay", seeds=(0, 1))
-    pool = _fake(jobs, 1)
-    _until(lambda: pool.step() and (jobs[0].folder / "order.json").exists())
-    process = jobs[0].process
-    assert process is not None
-    getattr(pool, end)()
-    _until(lambda: not pool.step())
-    assert process.poll() is not None
+    queue = _fake(jobs, 1)
+    _until(lambda: queue.step() and (jobs[0].folder / "order.json").exists())
+    handle = jobs[0].handle
+    assert isinstance(handle, LocalProcess)
+    getattr(queue, end)()
+    _until(lambda: not queue.step())
+    assert handle.process.poll() is not None
     assert [job.state for job in jobs] == [STOPPED] * 4
 
 
@@ -154,14 +156,14 @@ def test_killed_half_way_only_what_is_missing_is_run_again(tmp_path: Path) -> No
     short = {"epochs": 2}
     jobs = _plan(tmp_path, "finetune", seeds=(0, 1), overrides=short)
     run_experiment(jobs[0].config, jobs[0].folder)
-    pool = Pool(jobs[1:], parallel=1, checkpoint_seconds=0)
-    _until(lambda: pool.step() and (jobs[1].folder / "checkpoint.safetensors").exists())
-    pool.kill()
+    queue = JobQueue(jobs[1:], LocalPool(1), checkpoint_seconds=0)
+    _until(lambda: queue.step() and (jobs[1].folder / "checkpoint.safetensors").exists())
+    queue.kill()
     assert not (jobs[1].folder / "result.json").exists()
     kept = (jobs[0].folder / "result.json").stat().st_mtime_ns
     again = _plan(tmp_path, "finetune", seeds=(0, 1), overrides=short)
     assert [job.state for job in again] == [KEPT, WAITING]
-    Pool(again, parallel=2).run()
+    JobQueue(again, LocalPool(2)).run()
     assert [job.state for job in again] == [KEPT, DONE]
     assert (jobs[0].folder / "result.json").stat().st_mtime_ns == kept
     events = [json.loads(line) for line in (jobs[1].folder / "events.jsonl").read_text().splitlines()]

@@ -18,7 +18,7 @@ from itaml.config import parse_overrides
 from itaml.errors import DataError, ItamlError, UnknownNameError, UsageError
 from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import RunConfig, default_folder, resolve
-from itaml.experiment.sweep.executors.pool import WAITING, Job, make_job
+from itaml.experiment.sweep.job import WAITING, Job, make_job
 from itaml.experiment.sweep.parameters import (
     CONTINUUM,
     SWEEP_PARAMETERS,

@@ -16,7 +16,7 @@ from itaml.experiment.reevaluate import Measures, Reevaluator
 from itaml.experiment.result import Result, TaskRow, load_result
 from itaml.experiment.run_config import RunConfig
 from itaml.experiment.sweep.ablate import Plan, Variant
-from itaml.experiment.sweep.executors.pool import DONE, KEPT
+from itaml.experiment.sweep.job import DONE, KEPT
 from itaml.experiment.sweep.parameters import CONTINUUM, format_value
 from itaml.metrics.metric import PERCENT
 from itaml.metrics.metric_registry import metrics

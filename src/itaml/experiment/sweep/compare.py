@@ -1,6 +1,6 @@
 """A comparison: which runs of which methods it is made of.
 
-The plan is made and checked before anything starts; `itaml.experiment.sweep.executors.pool` runs it.
+The plan is made and checked before anything starts; `itaml.experiment.sweep.job_queue` runs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from itaml.config import DEFAULT_PRESET, presets
 from itaml.errors import UnknownNameError, UsageError
 from itaml.experiment.run_config import default_folder, resolve
-from itaml.experiment.sweep.executors.pool import Job, make_job
+from itaml.experiment.sweep.job import Job, make_job
 from itaml.learners import LEARNERS
 from itaml.registry import unknown
 

@@ -1,9 +1,8 @@
-"""One run in a separate process.
+"""One run of a sweep, executed in this process as a request says.
 
-`python -m itaml.experiment.sweep.worker`, with the run as JSON on its standard input.
-
-It stops after the epoch under way, saved, when it is asked to (SIGTERM or SIGINT) or when the process that started it
-is gone. A lock beside the run's folder keeps a second job out for as long as the first is alive; it waits.
+`python -m itaml.experiment.sweep.worker`, with the request as JSON on its standard input, is what the local pool
+starts. It stops after the epoch under way, saved, when it is asked to (SIGTERM or SIGINT) or when the process that
+started it is gone. A lock beside the run's folder keeps a second job out for as long as the first is alive; it waits.
 """
 
 from __future__ import annotations
@@ -12,30 +11,18 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from itaml.errors import ItamlError
 from itaml.experiment.run_config import RunConfig
+from itaml.experiment.sweep.executors.executor import Outcome, Request
 
 
 def main() -> int:
     """Run what the standard input says; return the exit code. The last line on standard error says what went wrong."""
-    request: dict[str, Any] = json.loads(sys.stdin.read())
-    try:
-        _run(request)
-    except ItamlError as error:
-        sys.stderr.write(f"{' '.join(str(error).split())}\n")
-        return error.exit_code
-    except OSError as error:  # a full disk, a folder that may not be written
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
-def _run(request: dict[str, Any]) -> None:
+    request: Request = json.loads(sys.stdin.read())
     parent, stop_requested = os.getppid(), False
 
     def on_signal(number: int, frame: object) -> None:
@@ -44,22 +31,41 @@ def _run(request: dict[str, Any]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    import torch  # noqa: PLC0415 (after the handlers, because importing it takes seconds)
+    outcome = execute(request, stop=lambda: stop_requested or os.getppid() != parent)
+    if outcome.reason:
+        sys.stderr.write(f"{outcome.reason}\n")
+    return outcome.code
+
+
+def execute(request: Request, *, stop: Callable[[], bool]) -> Outcome:
+    """Execute a run, from its last checkpoint if there is one; what goes wrong is in the outcome.
+
+    Args:
+        request: see `itaml.experiment.sweep.job_queue`.
+        stop: called after every epoch; if it returns True, the run is saved and ended.
+    """
+    import torch  # noqa: PLC0415 (after the handlers of signals, because importing it takes seconds)
 
     from itaml.experiment.runner import run_experiment  # noqa: PLC0415
 
     torch.set_num_threads(request["threads"])
     folder = Path(request["folder"])
-    with waiting_lock(folder):
-        run_experiment(
-            RunConfig.model_validate(request["config"]),
-            folder,
-            data_root=Path(request["data_root"]) if request["data_root"] else None,
-            resume=not request["force"],
-            force=request["force"],
-            checkpoint_seconds=request["checkpoint_seconds"],
-            stop=lambda: stop_requested or os.getppid() != parent,
-        )
+    try:
+        with waiting_lock(folder):
+            run_experiment(
+                RunConfig.model_validate(request["config"]),
+                folder,
+                data_root=Path(request["data_root"]) if request["data_root"] else None,
+                resume=not request["force"],
+                force=request["force"],
+                checkpoint_seconds=request["checkpoint_seconds"],
+                stop=stop,
+            )
+    except ItamlError as error:
+        return Outcome(error.exit_code, " ".join(str(error).split()))
+    except OSError as error:  # a full disk, a folder that may not be written
+        return Outcome(1, str(error))
+    return Outcome(0)
 
 
 @contextmanager

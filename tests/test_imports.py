@@ -58,6 +58,7 @@ COMMANDS = [
     "run",
     "compare",
     "ablate",
+    "tune",
     "report",
     "watch",
     "list",

@@ -2,7 +2,7 @@
 
 A preset is a file `presets/<method>/<preset>.toml` of the package that has the method. Its top-level keys hold for
 every benchmark; a table named after a benchmark, or after its family (the part before the last dash: `[cifar100]` for
-`cifar100-10`), overrides them.
+`cifar100-10`), overrides them. A preset whose name ends in `.toml` is a file of the user, such as `itaml tune` writes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from itaml.errors import SettingsError, UnknownNameError
+from itaml.errors import SettingsError, UnknownNameError, UnsafeFileError
 from itaml.migration import migrate_settings, renamed_hint
 from itaml.registry import unknown
+from itaml.safe_files import open_regular
 
 DEFAULT_PRESET = "best"
+PRESET_FILE = ".toml"  # ending of a preset that is a file of the user
+PRESET_LIMIT = 1_000_000  # bytes of such a file
 LONGEST = 200  # letters of a value in an error message
 
 
@@ -130,8 +133,10 @@ def load_preset(method: str, preset: str, *, benchmark: str) -> dict[str, Any]:
 
     Raises:
         UnknownNameError: the method has no such preset.
-        SettingsError: its file is not TOML.
+        SettingsError: its file is not TOML, or a preset file of the user is missing.
     """
+    if preset.endswith(PRESET_FILE):
+        return parse_preset(_read_file(preset), source=f"preset {preset}", benchmark=benchmark)
     names = presets(method)
     if preset not in names:
         if not names and preset == DEFAULT_PRESET:
@@ -167,6 +172,15 @@ def preset_summary(method: str, preset: str) -> str:
     data = (_folder(method) / f"{preset}.toml").read_bytes()
     first = data.partition(b"\n")[0].decode(errors="replace")
     return first.lstrip("# ")
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open_regular(path, limit=PRESET_LIMIT) as file:
+            return file.read()
+    except (OSError, UnsafeFileError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(f"preset {path}: {reason[0].lower() + reason[1:]}") from error
 
 
 def _folder(method: str) -> Traversable:

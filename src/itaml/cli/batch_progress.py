@@ -16,7 +16,7 @@ from rich.text import Text
 from itaml.cli.formatting import count, percent
 from itaml.cli.progress import duration
 from itaml.cli.tables import rich_table
-from itaml.experiment.event_reader import RunState, follow_run
+from itaml.experiment.event_reader import EventReader, RunState, follow_run
 from itaml.experiment.sweep.job import Job
 
 STYLES = {"waiting": "dim", "running": "", "kept": "dim", "done": "green", "failed": "red", "stopped": "yellow"}
@@ -27,19 +27,21 @@ class Overview:
     """Follows the event logs of all jobs; use as a context manager and call `look` repeatedly."""
 
     def __init__(self, jobs: Sequence[Job], *, live: bool, quiet: bool) -> None:
-        self.jobs, self.quiet = jobs, quiet
-        self.states = [RunState() for _ in jobs]
-        self._readers = [follow_run(job.folder)[0] for job in jobs]
-        self._reported = ["waiting" for _ in jobs]
+        self.jobs, self.quiet = jobs, quiet  # jobs may be added while they are followed
+        self.states: list[RunState] = []
+        self._readers: list[EventReader] = []
+        self._reported: list[str] = []
+        self._begins: list[float] = []
         self._spoke = self._began = time.monotonic()
-        self._begins = [self._began for _ in jobs]
+        self._follow()
         self._lasted: list[float] = []  # seconds of the runs that ended
         self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False) if live else None
 
     def __enter__(self) -> Self:
         missing = sum(job.state == "waiting" for job in self.jobs)
         kept = sum(job.state == "kept" for job in self.jobs)
-        self.say(f"{count(len(self.jobs), 'run')}: {kept} finished already, {missing} to do")
+        if self.jobs:
+            self.say(f"{count(len(self.jobs), 'run')}: {kept} finished already, {missing} to do")
         if self._live:
             self._live.start()
         return self
@@ -59,8 +61,17 @@ class Overview:
         else:
             print(line, file=sys.stderr, flush=True)
 
+    def _follow(self) -> None:
+        """Follow the jobs that were added."""
+        for job in self.jobs[len(self.states) :]:
+            self.states.append(RunState())
+            self._readers.append(follow_run(job.folder)[0])
+            self._reported.append("waiting")
+            self._begins.append(time.monotonic())
+
     def update(self) -> None:
         """Read what the runs wrote since the last look, and show it."""
+        self._follow()
         for reader, state, job in zip(self._readers, self.states, self.jobs, strict=True):
             if job.state in ("running", "done", "kept"):
                 for event in reader.read():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,18 @@ def check_format(form: str, *, as_json: bool) -> None:
 
 
 def run_batch(jobs: Sequence[Job], sweep: SweepOptions) -> None:
-    """Run what is missing and show the progress; on Ctrl-C end the jobs and print how to continue.
+    """Run what is missing of a plan (see `run_jobs`)."""
+    run_jobs(list(jobs), sweep, runs=sum(job.state == "waiting" for job in jobs))
+
+
+def run_jobs(jobs: list[Job], sweep: SweepOptions, *, runs: int, more: Callable[[], bool] = lambda: False) -> None:
+    """Run jobs and show the progress; on Ctrl-C end them and print how to continue.
+
+    Args:
+        jobs: all runs; `more` may add others.
+        sweep: the options of the command.
+        runs: how many are to be run at once at most.
+        more: see `JobQueue.run`.
 
     Raises:
         UsageError: the runs cannot be computed here as they are to be computed.
@@ -52,14 +63,14 @@ def run_batch(jobs: Sequence[Job], sweep: SweepOptions) -> None:
     from itaml.errors import InterruptedRunError
     from itaml.experiment.sweep.job_queue import JobQueue
 
-    with redirect_stdout(sys.stderr), _executor(jobs, sweep) as executor:  # Ray prints the loss of workers
+    with redirect_stdout(sys.stderr), _executor(sweep, runs) as executor:  # Ray prints the loss of workers
         queue = JobQueue(jobs, executor, data_root=find_root(sweep.data_root), force=sweep.force)
         with (
             _interruptible(queue) as printers,
             Overview(queue.jobs, live=sys.stderr.isatty() and not sweep.silent, quiet=sweep.silent) as view,
         ):
             printers.append(view.say)
-            queue.run(on_step=view.update)
+            queue.run(on_step=view.update, more=more)
     if queue.stopping:
         done = sum(job.state in ("kept", "done") for job in queue.jobs)
         raise InterruptedRunError(
@@ -69,20 +80,20 @@ def run_batch(jobs: Sequence[Job], sweep: SweepOptions) -> None:
 
 
 @contextmanager
-def _executor(jobs: Sequence[Job], sweep: SweepOptions) -> Iterator[Executor]:
-    """Open the executor of the missing runs and check that it can run them; a cluster is not needed for none."""
+def _executor(sweep: SweepOptions, runs: int) -> Iterator[Executor]:
+    """Open the executor and check that it can compute as it is to; a cluster is not needed for no runs."""
     from itaml.experiment.sweep.executors import EXECUTORS, open_executor
 
-    missing = [job for job in jobs if job.state == "waiting"]
     executor = open_executor(
-        sweep.executor if missing or sweep.executor not in EXECUTORS else "local",
-        runs=len(missing),
+        sweep.executor if runs or sweep.executor not in EXECUTORS else "local",
+        runs=runs,
         limit=sweep.jobs,
         threads=sweep.threads,
         ray_address=sweep.ray_address,
     )
     try:
-        executor.check([job.config.compute for job in missing])  # one error rather than one for each run
+        if runs:
+            executor.check(sweep.compute())  # one error rather than one for each run
         yield executor
     finally:
         executor.close()

@@ -32,6 +32,7 @@ from itaml.cli import (
     rollback,
     run,
     serve,
+    tune,
     verify,
     watch,
 )
@@ -61,6 +62,7 @@ app.command("export", short_help="Write a model as one ONNX file.")(export.comma
 app.command("run", short_help="Train one method on a benchmark.")(run.command)
 app.command("compare", short_help="Compare methods on a benchmark.")(compare.command)
 app.command("ablate", short_help="Vary one setting of a method.")(ablate.command)
+app.command("tune", short_help="Choose settings on a validation split.")(tune.command)
 app.command("report", short_help="Write an HTML page about runs.")(report.command)
 app.command("watch", short_help="Show the progress of a run.")(watch.command)
 app.command("list", short_help="List methods, benchmarks, models or presets.")(listing.command)

@@ -98,7 +98,7 @@ def with_sweep_options(command: Callable[..., None]) -> Callable[..., None]:
         for field in fields(SweepOptions)
     ]
     parameters = [*(parameter for name, parameter in own.items() if name != "sweep"), *shared]
-    del expanded.__wrapped__  # type: ignore[attr-defined]  # typer would read the signature of what is wrapped
+    del expanded.__wrapped__  # typer would read the signature of what is wrapped
     expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded

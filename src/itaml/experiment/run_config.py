@@ -66,7 +66,7 @@ def resolve(
     Args:
         benchmark_name: a registered benchmark.
         method: a registered method.
-        preset: one of the method's presets.
+        preset: one of the method's presets, or a preset file (a path that ends in .toml).
         seed: root of all seeds.
         overrides: settings of the method; `seeds.<name>` sets one seed.
         rest: other fields of `RunConfig`; `p`, the sizes of continua to evaluate, always gets 1 as well.
@@ -128,7 +128,8 @@ def default_folder(config: RunConfig, root: Path | str) -> Path:
     name = re.sub(r"[^A-Za-z0-9_.,=+-]+", "", changed)
     if name != changed or len(name) > LONGEST:
         name = f"{name[:LONGEST]}-{hashlib.sha256(changed.encode()).hexdigest()[:8]}"
-    return Path(root) / place / "-".join(filter(None, [config.method, config.preset, name, f"seed{config.seed}"]))
+    preset = re.sub(r"[^A-Za-z0-9_.+-]+", "", Path(config.preset).name)  # of a file, its name
+    return Path(root) / place / "-".join(filter(None, [config.method, preset, name, f"seed{config.seed}"]))
 
 
 def _short(name: str) -> str:

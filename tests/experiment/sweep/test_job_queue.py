@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ class FakeExecutor:
         self.handles.append(FakeHandle(started=len(self.handles) < self.slots))
         return self.handles[-1]
 
-    def check(self, computes: Sequence[Compute]) -> None: ...
+    def check(self, compute: Compute) -> None: ...
 
     def threads_for(self, backbone: str | None) -> int:
         return 7

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from itaml.config import DEFAULT_PRESET, presets
+from itaml.config import DEFAULT_PRESET, PRESET_FILE, presets
 from itaml.errors import UnknownNameError, UsageError
 from itaml.experiment.run_config import default_folder, resolve
 from itaml.experiment.sweep.job import Job, make_job
@@ -30,8 +30,8 @@ def select_presets(methods: Sequence[str], requested: Sequence[str]) -> list[tup
         method, _, preset = format_value.partition(":")
         LEARNERS.entry(method)
         available = presets(method) or (DEFAULT_PRESET,)
-        chosen = [preset] if preset else [name for name in requested if name in available]
-        if preset and preset not in available:
+        chosen = [preset] if preset else [name for name in requested if name in available or _is_file(name)]
+        if preset and preset not in available and not _is_file(preset):
             raise UnknownNameError(unknown(f"preset for {method}", preset, available))
         if not chosen:
             raise UnknownNameError(
@@ -46,6 +46,10 @@ def select_presets(methods: Sequence[str], requested: Sequence[str]) -> list[tup
                 unknown("preset", name, known) if name not in known else f"no method here has {name!r}"
             )
     return pairs
+
+
+def _is_file(preset: str) -> bool:
+    return preset.endswith(PRESET_FILE)
 
 
 def plan(

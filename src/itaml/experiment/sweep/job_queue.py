@@ -7,7 +7,7 @@ was interrupted continues.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from itaml.experiment.sweep.executors.executor import INTERRUPTED, Executor, Outcome, Request
@@ -18,7 +18,7 @@ class JobQueue:
     """Runs jobs; `step` is called repeatedly until it returns False.
 
     Args:
-        jobs: all runs; those that are waiting are executed.
+        jobs: all runs; those that are waiting are executed. The list may grow.
         executor: executes them.
         data_root: folder of the data sets.
         force: delete what is in the folders of the runs.
@@ -27,14 +27,14 @@ class JobQueue:
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: list[Job],
         executor: Executor,
         *,
         data_root: Path | str | None = None,
         force: bool = False,
         checkpoint_seconds: float = 30.0,
     ) -> None:
-        self.jobs = list(jobs)
+        self.jobs = jobs
         self.executor = executor
         self.stopping = False
         self._common = {
@@ -59,9 +59,21 @@ class JobQueue:
                 given += 1
         return any(job.state in (WAITING, RUNNING) for job in self.jobs)
 
-    def run(self, *, on_step: Callable[[], None] = lambda: None, every: float = 0.2) -> None:
-        """Run everything; `on_step` is called after every step."""
-        while self.step():
+    def run(
+        self,
+        *,
+        on_step: Callable[[], None] = lambda: None,
+        every: float = 0.2,
+        more: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Run everything.
+
+        Args:
+            on_step: called after every step.
+            every: seconds between steps.
+            more: called before every step; may add jobs, and returns whether it may add others later.
+        """
+        while (more() and not self.stopping) | self.step():
             on_step()
             time.sleep(every)
         on_step()

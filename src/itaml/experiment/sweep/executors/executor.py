@@ -9,7 +9,6 @@ the run's folder, so a run gives the same bits wherever and however often it was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,7 +52,7 @@ class Executor(Protocol):
     def start(self, request: Request) -> Handle:
         """Execute a run as soon as there is room for it."""
 
-    def check(self, computes: Sequence[Compute]) -> None:
+    def check(self, compute: Compute) -> None:
         """Refuse runs that cannot be computed here as they are to be computed.
 
         Raises:

@@ -57,12 +57,11 @@ class LocalPool:
             pass  # it died at once; its exit code and its last line of output tell why
         return LocalProcess(process, output)
 
-    def check(self, computes: Sequence[Compute]) -> None:
+    def check(self, compute: Compute) -> None:
         """Refuse runs that this machine cannot compute as they are to be computed (see `check_compute`)."""
         from itaml.learners.compute import check_compute  # noqa: PLC0415 (imports torch)
 
-        for compute in dict.fromkeys(computes):
-            check_compute(compute)
+        check_compute(compute)
 
     def threads_for(self, backbone: str | None) -> int:
         """Return the CPU threads of a run."""

@@ -12,7 +12,6 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from itaml.config import Compute
@@ -72,13 +71,13 @@ class RayCluster:
         reference = as_task(execute_task).remote(request, self._board)
         return RayTask(self, reference, request["folder"])
 
-    def check(self, computes: Sequence[Compute]) -> None:
+    def check(self, compute: Compute) -> None:
         """Refuse runs that would wait for ever, because no node has what they need.
 
         Raises:
             UsageError: there is no GPU, or no node with as many CPUs.
         """
-        if not self.gpus and any(compute.device == "cuda" for compute in computes):
+        if not self.gpus and compute.device == "cuda":
             raise UsageError("--device cuda: the Ray cluster has no GPU")
         if (self.threads or 1) > self.cpus:
             raise UsageError(f"--threads {self.threads}: the largest node of the Ray cluster has {self.cpus} CPUs")

@@ -25,7 +25,7 @@ from itaml.cli.main import _run, app, prepare_process
 
 CODES = {0, 1, 2, 130, 141}
 INTERRUPT = 2.0  # seconds after which Ctrl-C is pressed, and again every second
-RARE = {"compare", "ablate", "doctor"}  # start processes of their own, which takes seconds
+RARE = {"compare", "ablate", "tune", "doctor"}  # start processes of their own, which takes seconds
 ESCAPE = "<colours of somebody else>"
 NEVER = {"serve"}  # runs until it is stopped
 NUMBERS = (

@@ -20,7 +20,7 @@ from itaml.cli.main import _run, app
 from itaml.errors import SettingsError
 from itaml.experiment.sweep.compare import plan
 from itaml.experiment.sweep.executors.pool import LocalPool
-from itaml.experiment.sweep.job_queue import JobQueue
+from itaml.experiment.sweep.run_queue import RunQueue
 from itaml.hardware.probe import Outcome
 from itaml.learners import compute
 from itaml.learners.learner import GradientLearner
@@ -141,5 +141,5 @@ def test_the_estimator_takes_precision_and_threads(forced: Force) -> None:
 def test_each_run_of_many_gets_the_threads_that_were_asked_for(tmp_path: Path, threads: int | None, given: int) -> None:
     jobs = plan("small", methods=["itaml"], presets=["best"], seeds=[0], runs=tmp_path / "runs")
     code = f"import sys; open({str(tmp_path / 'order')!r}, 'w').write(sys.stdin.read())"
-    JobQueue(jobs, LocalPool(1, threads=threads, command=(sys.executable, "-c", code))).run(every=0.01)
+    RunQueue(jobs, LocalPool(1, threads=threads, command=(sys.executable, "-c", code))).run(every=0.01)
     assert json.loads((tmp_path / "order").read_text())["threads"] == given

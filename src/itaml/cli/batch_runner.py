@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from itaml.cli.sweep_options import SweepOptions
     from itaml.experiment.sweep.executors.executor import Executor
     from itaml.experiment.sweep.job import Job
-    from itaml.experiment.sweep.job_queue import JobQueue
+    from itaml.experiment.sweep.run_queue import RunQueue
     from itaml.report.table import Table
 
 
@@ -52,7 +52,7 @@ def run_jobs(jobs: list[Job], sweep: SweepOptions, *, runs: int, more: Callable[
         jobs: all runs; `more` may add others.
         sweep: the options of the command.
         runs: how many are to be run at once at most.
-        more: see `JobQueue.run`.
+        more: see `RunQueue.run`.
 
     Raises:
         UsageError: the runs cannot be computed here as they are to be computed.
@@ -61,10 +61,10 @@ def run_jobs(jobs: list[Job], sweep: SweepOptions, *, runs: int, more: Callable[
     from itaml.cli.batch_progress import Overview
     from itaml.data.root import data_root as find_root
     from itaml.errors import InterruptedRunError
-    from itaml.experiment.sweep.job_queue import JobQueue
+    from itaml.experiment.sweep.run_queue import RunQueue
 
     with redirect_stdout(sys.stderr), _executor(sweep, runs) as executor:  # Ray prints the loss of workers
-        queue = JobQueue(jobs, executor, data_root=find_root(sweep.data_root), force=sweep.force)
+        queue = RunQueue(jobs, executor, data_root=find_root(sweep.data_root), force=sweep.force)
         with (
             _interruptible(queue) as printers,
             Overview(queue.jobs, live=sys.stderr.isatty() and not sweep.silent, quiet=sweep.silent) as view,
@@ -100,7 +100,7 @@ def _executor(sweep: SweepOptions, runs: int) -> Iterator[Executor]:
 
 
 @contextmanager
-def _interruptible(queue: JobQueue) -> Iterator[list[object]]:
+def _interruptible(queue: RunQueue) -> Iterator[list[object]]:
     """Let the first Ctrl-C end the jobs after their epochs, and the second at once; never leave a job behind."""
     printers: list[object] = []
 

@@ -17,7 +17,7 @@ from itaml.experiment.runner import run_experiment
 from itaml.experiment.sweep.compare import plan, select_presets
 from itaml.experiment.sweep.executors.pool import LocalPool, LocalProcess
 from itaml.experiment.sweep.job import DONE, FAILED, KEPT, RUNNING, STOPPED, WAITING, Job
-from itaml.experiment.sweep.job_queue import JobQueue
+from itaml.experiment.sweep.run_queue import RunQueue
 from itaml.experiment.sweep.worker import waiting_lock
 from itaml.learners import LEARNERS
 
@@ -43,8 +43,8 @@ def _plan(tmp_path: Path, *methods: str, seeds: tuple[int, ...] = (0,), **rest: 
     return plan("digits", methods=methods, presets=["best"], seeds=seeds, runs=tmp_path, **rest)  # type: ignore[arg-type]
 
 
-def _fake(jobs: list[Job], limit: int) -> JobQueue:
-    return JobQueue(jobs, LocalPool(limit, command=(sys.executable, "-c", FAKE)))
+def _fake(jobs: list[Job], limit: int) -> RunQueue:
+    return RunQueue(jobs, LocalPool(limit, command=(sys.executable, "-c", FAKE)))
 
 
 def test_methods_and_presets_are_chosen_by_name() -> None:
@@ -156,14 +156,14 @@ def test_killed_half_way_only_what_is_missing_is_run_again(tmp_path: Path) -> No
     short = {"epochs": 2}
     jobs = _plan(tmp_path, "finetune", seeds=(0, 1), overrides=short)
     run_experiment(jobs[0].config, jobs[0].folder)
-    queue = JobQueue(jobs[1:], LocalPool(1), checkpoint_seconds=0)
+    queue = RunQueue(jobs[1:], LocalPool(1), checkpoint_seconds=0)
     _until(lambda: queue.step() and (jobs[1].folder / "checkpoint.safetensors").exists())
     queue.kill()
     assert not (jobs[1].folder / "result.json").exists()
     kept = (jobs[0].folder / "result.json").stat().st_mtime_ns
     again = _plan(tmp_path, "finetune", seeds=(0, 1), overrides=short)
     assert [job.state for job in again] == [KEPT, WAITING]
-    JobQueue(again, LocalPool(2)).run()
+    RunQueue(again, LocalPool(2)).run()
     assert [job.state for job in again] == [KEPT, DONE]
     assert (jobs[0].folder / "result.json").stat().st_mtime_ns == kept
     events = [json.loads(line) for line in (jobs[1].folder / "events.jsonl").read_text().splitlines()]

@@ -1,6 +1,6 @@
 """A comparison: which runs of which methods it is made of.
 
-The plan is made and checked before anything starts; `itaml.experiment.sweep.job_queue` runs it.
+The plan is made and checked before anything starts; `itaml.experiment.sweep.run_queue` runs it.
 """
 
 from __future__ import annotations

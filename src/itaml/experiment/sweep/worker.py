@@ -41,7 +41,7 @@ def execute(request: Request, *, stop: Callable[[], bool]) -> Outcome:
     """Execute a run, from its last checkpoint if there is one; what goes wrong is in the outcome.
 
     Args:
-        request: see `itaml.experiment.sweep.job_queue`.
+        request: see `itaml.experiment.sweep.run_queue`.
         stop: called after every epoch; if it returns True, the run is saved and ended.
     """
     import torch  # noqa: PLC0415 (after the handlers of signals, because importing it takes seconds)

@@ -2,7 +2,7 @@
 
 An executor starts a run and returns a handle of it; everything else (which runs are missing, in which order they
 start, what became of them, what Ctrl-C does) is the same for all of them and lives in
-`itaml.experiment.sweep.job_queue`. A run is a `Request`: plain JSON values, so that it can be sent to another process
+`itaml.experiment.sweep.run_queue`. A run is a `Request`: plain JSON values, so that it can be sent to another process
 or machine. All executors execute it by `itaml.experiment.sweep.worker.execute`, which resumes from the checkpoint in
 the run's folder, so a run gives the same bits wherever and however often it was started.
 """

@@ -1,4 +1,4 @@
-"""`JobQueue`: gives the missing runs of a sweep to an executor and notes what becomes of them.
+"""`RunQueue`: gives the missing runs of a sweep to an executor and notes what becomes of them.
 
 A run that fails, or is killed because memory ran out, takes no other with it. What is finished already is kept, what
 was interrupted continues.
@@ -14,7 +14,7 @@ from itaml.experiment.sweep.executors.executor import INTERRUPTED, Executor, Out
 from itaml.experiment.sweep.job import DONE, FAILED, RUNNING, STOPPED, WAITING, Job
 
 
-class JobQueue:
+class RunQueue:
     """Runs jobs; `step` is called repeatedly until it returns False.
 
     Args:

@@ -15,7 +15,7 @@ from itaml.experiment.sweep.executors.executor import INTERRUPTED, Executor, Han
 from itaml.experiment.sweep.executors.pool import LocalPool
 from itaml.experiment.sweep.executors.ray_cluster import RunBoard, execute_task
 from itaml.experiment.sweep.job import DONE, FAILED, KEPT, RUNNING, STOPPED, WAITING, Job
-from itaml.experiment.sweep.job_queue import JobQueue
+from itaml.experiment.sweep.run_queue import RunQueue
 
 
 class FakeHandle:
@@ -63,7 +63,7 @@ def test_an_executor_is_given_as_many_runs_as_its_limit_allows(tmp_path: Path) -
     jobs = _jobs(tmp_path, 0, 1, 2)
     jobs[0].state = KEPT
     executor = FakeExecutor(limit=1)
-    queue = JobQueue(jobs, executor, data_root="data", force=True, checkpoint_seconds=5)
+    queue = RunQueue(jobs, executor, data_root="data", force=True, checkpoint_seconds=5)
     assert queue.step()
     assert [job.state for job in jobs] == [KEPT, RUNNING, WAITING]
     executor.handles[0].outcome = Outcome(0)
@@ -82,7 +82,7 @@ def test_an_executor_is_given_as_many_runs_as_its_limit_allows(tmp_path: Path) -
 def test_a_run_that_the_executor_queues_is_waiting_until_it_has_started(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, 0, 1, 2)
     executor = FakeExecutor(slots=2)
-    queue = JobQueue(jobs, executor)
+    queue = RunQueue(jobs, executor)
     assert queue.step()
     assert len(executor.requests) == 3
     assert [job.state for job in jobs] == [RUNNING, RUNNING, WAITING]
@@ -97,7 +97,7 @@ def test_a_run_that_the_executor_queues_is_waiting_until_it_has_started(tmp_path
 def test_stopping_reaches_every_run_that_the_executor_has(tmp_path: Path, end: str) -> None:
     jobs = _jobs(tmp_path, 0, 1, 2)
     executor = FakeExecutor(limit=2, slots=1)
-    queue = JobQueue(jobs, executor)
+    queue = RunQueue(jobs, executor)
     queue.step()
     getattr(queue, end)()
     assert [handle.calls for handle in executor.handles] == [[end], [end]]

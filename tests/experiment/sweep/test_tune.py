@@ -222,7 +222,7 @@ def test_a_preset_file_is_read_by_every_command(tmp_path: Path) -> None:
     config = resolve("digits", method="replay", preset=str(path))
     assert config.settings["lr"] == 0.25
     assert default_folder(config, tmp_path) == tmp_path / "digits" / "replay-mine.toml-seed0"
-    for text, message in (("lr = ", "Invalid value"), ("lrr = 1", "no setting 'lrr'")):
+    for text, message in (("lr = ", "is not TOML"), ("lrr = 1", "no setting 'lrr'")):
         path.write_text(text, encoding="utf-8")
         with pytest.raises((SettingsError, UnknownNameError), match=f"(?i){message}"):
             resolve("digits", method="replay", preset=str(path))

@@ -55,6 +55,8 @@ COMMANDS = [
     "relabel",
     "serve",
     "export",
+    "push",
+    "pull",
     "run",
     "compare",
     "ablate",

@@ -28,6 +28,8 @@ from itaml.cli import (
     learn,
     listing,
     predict,
+    pull,
+    push,
     report,
     rollback,
     run,
@@ -59,6 +61,8 @@ app.command("merge", short_help="Make two classes of a model one.")(editing.merg
 app.command("relabel", short_help="Move images of a model to another class.")(editing.relabel)
 app.command("serve", short_help="Serve a model over HTTP, with a page for browsers.")(serve.command)
 app.command("export", short_help="Write a model as one ONNX file.")(export.command)
+app.command("push", short_help="Upload a model to the Hugging Face Hub.")(push.command)
+app.command("pull", short_help="Download a model from the Hugging Face Hub.")(pull.command)
 app.command("run", short_help="Train one method on a benchmark.")(run.command)
 app.command("compare", short_help="Compare methods on a benchmark.")(compare.command)
 app.command("ablate", short_help="Vary one setting of a method.")(ablate.command)

@@ -32,7 +32,8 @@ def label_studio(predictions: Sequence[ImagePrediction], classes: Sequence[str])
 def coco(predictions: Sequence[ImagePrediction], classes: Sequence[str]) -> str:
     """Return a COCO file whose annotations have a category and a score, and no boxes."""
     ids = {name: number for number, name in enumerate(classes, 1)}
-    images, annotations = [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
     for number, prediction in enumerate(_readable(predictions), 1):
         width, height = _size(prediction)
         images.append({"id": number, "file_name": prediction.file, "width": width, "height": height})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 import sklearn
 from sklearn.datasets import load_digits
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from itaml.errors import SettingsError
@@ -133,3 +137,42 @@ def test_truth_values_are_no_numbers(name: str) -> None:
 def test_labels_that_numpy_would_merge_are_refused() -> None:
     with pytest.raises(ValueError, match="null character"):
         ITAMLClassifier(epochs=1).fit(np.eye(4), ["a", "a\0", "b", "b"])
+
+
+def test_verbose_prints_every_epoch_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    train, names, test, _ = digits()
+    few = names < 3
+    loud = ITAMLClassifier(epochs=2, verbose=True).fit(train[few], names[few])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"[ITAMLClassifier] task 1: learning {few.sum()} samples of 3 new classes"
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        "[ITAMLClassifier] task 1, epoch 1 of 2",
+        "[ITAMLClassifier] task 1, epoch 2 of 2",
+    ]
+    quiet = ITAMLClassifier(epochs=2).fit(train[few], names[few])
+    assert capsys.readouterr().out == ""
+    assert np.array_equal(loud.predict_proba(test), quiet.predict_proba(test))
+    copy = pickle.loads(pickle.dumps(loud))
+    assert np.array_equal(copy.predict(test), loud.predict(test))
+
+
+def test_images_in_colour_through_a_pretrained_backbone_show_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    draw = np.random.default_rng(0)
+    images = draw.integers(0, 120, (8, 30, 40, 3), dtype=np.uint8)
+    images[4:, :, :, 0] += 120
+    labels = np.array(["dark"] * 4 + ["red"] * 4)
+    estimator = ITAMLClassifier(backbone="efficientnet-lite0", epochs=2, verbose=1).fit(images, labels)
+    assert estimator.predict(images).tolist() == labels.tolist()
+    assert "task 1: 8 of 8 images computed" in capsys.readouterr().out
+
+
+def test_folds_are_learned_in_parallel_and_frames_keep_their_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    train, names, _, _ = digits()
+    few = names < 3
+    frame = pandas.DataFrame(train[few]).add_prefix("pixel")
+    line = make_pipeline(StandardScaler(), ITAMLClassifier(epochs=1)).set_output(transform="pandas")
+    alone = cross_val_score(line, frame, names[few], cv=2)
+    assert cross_val_score(line, frame, names[few], cv=2, n_jobs=2).tolist() == alone.tolist()
+    fitted = line.fit(frame, names[few])
+    assert fitted[-1].feature_names_in_.tolist() == frame.columns.tolist()

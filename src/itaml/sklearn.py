@@ -6,7 +6,6 @@ that are new in a call become a new task; samples of known classes refresh them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,8 @@ from itaml.learners.compute import limited_threads, pick_device
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.modelstore.argument_checks import check_whole
+from itaml.modelstore.estimator_progress import shown_progress
+from itaml.modelstore.estimator_samples import FeatureScaling, sample_tensor
 from itaml.modelstore.manifest import PixelFormat
 from itaml.modelstore.pixels import (
     BYTES,
@@ -39,7 +40,6 @@ from itaml.modelstore.pixels import (
 )
 
 Array = npt.NDArray[Any]
-FARTHEST = 10.0  # standard deviations from the mean
 PLAIN = {"augment": "none", "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "warmup": 0.0}
 
 
@@ -62,6 +62,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         precision: `auto` computes in double precision, so that the prediction for a sample does not depend on the
             samples beside it (in single precision on mps, which has no double); `fp32` and `bf16` are faster.
         threads: CPU threads to learn and predict with; torch's own number if None.
+        verbose: print what is learned and the loss of each epoch; with a pretrained backbone, how many images have
+            been computed.
         random_state: a number, a generator of numpy, or None for another outcome each time.
 
     Attributes:
@@ -82,6 +84,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "cpu",
         precision: str = "auto",
         threads: int | None = None,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.backbone = backbone
@@ -93,6 +96,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.precision = precision
         self.threads = threads
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 (scikit-learn's names)
@@ -141,7 +145,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = column_or_1d(y, warn=True)
         seen = np.unique(y)
         if first:
-            self._scaling = _Scaling.fit(samples) if samples.ndim == 2 else None
+            self._scaling = FeatureScaling.fit(samples) if samples.ndim == 2 else None
             self._pixels: PixelFormat | None = None  # of images, fixed by the first call
         images = self._images(samples, stored=True)
         if classes is not None and not np.isin(seen, classes).all():
@@ -161,8 +165,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         task = Task(
             len(self.tasks_) - bool(new), tuple(ids[label] for label in new), ImageSet.from_arrays(images, labels)
         )
-        with limited_threads(self.threads):
-            self.learner_.learn(task)
+        with limited_threads(self.threads), shown_progress(self.learner_, task, shown=bool(self.verbose)) as shown:
+            self.learner_.learn(shown)
         self.classes_ = unique_labels(self.classes_, seen, *([] if classes is None else [np.asarray(classes)]))
         return self
 
@@ -171,8 +175,8 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._scaling is not None:
             if samples.ndim != 2:
                 raise ValueError(f"samples of shape {samples.shape[1:]}, but the model learned rows of features")
-            return _tensor(self._scaling(samples))
-        images = _tensor(samples)
+            return sample_tensor(self._scaling(samples))
+        images = sample_tensor(samples)
         values = value_range(images)
         given = float_format(values) if images.is_floating_point() else BYTES
         self._pixels = self._pixels or given
@@ -216,34 +220,3 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with limited_threads(self.threads):
             found = learner.predict(images, torch.arange(len(images)))
         return found.columns, found.classes, found.probabilities
-
-
-@dataclass(frozen=True)
-class _Scaling:
-    """Mean and standard deviation of each feature in the first call."""
-
-    mean: Array  # (d,)
-    std: Array  # (d,), 1 where a feature does not vary
-
-    @classmethod
-    def fit(cls, features: Array) -> _Scaling:
-        std = features.std(axis=0, dtype=np.float64)
-        return cls(features.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
-
-    def __call__(self, features: Array) -> Array:
-        scaled: Array = np.clip((features - self.mean) / self.std, -FARTHEST, FARTHEST)
-        return scaled
-
-
-def _tensor(samples: Array) -> Tensor:
-    """Return samples as images (n, c, h, w); features are one column of pixels."""
-    if 0 in samples.shape[1:]:
-        raise ValueError(f"samples of shape {samples.shape[1:]} have no pixels")
-    if samples.ndim == 2:
-        shaped = samples[:, None, :, None].astype(np.float32)
-    elif samples.ndim in (3, 4):
-        shaped = np.moveaxis(samples if samples.ndim == 4 else samples[..., None], 3, 1)
-        shaped = shaped.copy() if shaped.dtype == np.uint8 else shaped.astype(np.float32)
-    else:
-        raise ValueError(f"samples are (n, d), (n, h, w) or (n, h, w, channels), not {samples.shape}")
-    return torch.from_numpy(np.ascontiguousarray(shaped))

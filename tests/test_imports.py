@@ -40,7 +40,7 @@ LAYERS = (
     {"learners"},
     {"metrics"},
     {"experiment"},
-    {"doctor", "exchange", "modelstore", "report", "serve", "cli", "testing", "sklearn", "__main__"},
+    {"avalanche", "doctor", "exchange", "modelstore", "report", "serve", "cli", "testing", "sklearn", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 COMMANDS = [

@@ -238,7 +238,7 @@ def test_lite0_with_lda_predicts_the_same_on_100_images(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["icarl", "bic", "rps-net", "ncm", "ranpac", "finetune"])
+@pytest.mark.parametrize("method", ["icarl", "bic", "rpsnet", "ncm", "ranpac", "finetune"])
 def test_other_methods_predict_the_same(method: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"method": method, "memory": 120, "epochs": 2}
     classifier = learned_digits(tmp_path / "model", **options)

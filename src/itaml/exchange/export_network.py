@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from itaml.exchange.export_scoring import ExportScoring, InverseFactors, export_scoring
+from itaml.exchange.export_scoring import ExportScoring, TraceableFunctions, export_scoring
 from itaml.exchange.resampling import resample
 from itaml.inference.unknown import score_signals
 from itaml.learners.api import knows_unknown
@@ -53,7 +53,7 @@ class ExportNetwork(nn.Module):
         self.scoring: ExportScoring = export_scoring(model.core)
         self.network = getattr(model.core, "model", None)  # registered, so that its weights are weights of this module
         self.calibrated = knows_unknown(model.core)
-        self.factors = InverseFactors()
+        self.traceable = TraceableFunctions()
         self.eval()
 
     @property
@@ -68,7 +68,7 @@ class ExportNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return label, probabilities, log-posterior of the tasks, and the score of unknown images."""
-        with self.factors:
+        with self.traceable:
             samples = self._samples(self._pixels(images))
             scores = self.scoring.class_scores(samples)
             adapted = self.scoring.adapted(samples, scores)

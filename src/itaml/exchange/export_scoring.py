@@ -116,10 +116,11 @@ class _WholePredictor(Predictor):
         return self.model.features(images)
 
 
-class InverseFactors(TorchFunctionMode):
-    """Replaces the solution of triangular systems, which ONNX does not have, by a product with the inverse.
+class TraceableFunctions(TorchFunctionMode):
+    """Replaces functions that cannot be traced for any number of samples, or that ONNX does not have.
 
-    The systems are constants of a head. Their inverses are computed when it is first called, outside of a trace.
+    The solution of a triangular system, a constant of a head, becomes a product with its inverse, which is computed
+    when the head is first called, outside of a trace. Distances are computed by their definition.
     """
 
     def __init__(self) -> None:
@@ -128,6 +129,8 @@ class InverseFactors(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch, or its replacement."""
+        if func is torch.cdist:
+            return (args[0][:, None] - args[1][None]).square().sum(2).sqrt()
         if func is not torch.linalg.solve_triangular:
             return func(*args, **(kwargs or {}))
         factor, values = args

@@ -33,7 +33,9 @@ class ServiceProcess:
     def __init__(self, model: Path, *options: str) -> None:
         self.port = free_port()
         command = [sys.executable, "-m", "itaml", "serve", str(model), "--port", str(self.port), "--rate", "0"]
-        self.process = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
 
     def ready(self) -> None:
         """Wait until the model is loaded."""

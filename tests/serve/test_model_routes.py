@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 from PIL import Image
 
 from itaml.modelstore.image_classifier import ImageClassifier
@@ -133,3 +134,37 @@ def test_an_empty_model_can_be_served(start: Start, model: Path) -> None:
     checked = client.post("/v1/check", **form([noise(), noise(), b"x"])).json()["images"]
     assert [entry["state"] for entry in checked] == ["ok", "duplicate", "unreadable"]
     assert client.get("/v1/classes/a").status_code == 404
+
+
+def test_a_model_is_exported_once_for_a_version(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The export itself is tested where it is made."""
+    commands: list[tuple[Path, Path]] = []
+
+    async def made(model: Path, path: Path) -> None:
+        commands.append((model, path))
+        path.write_bytes(b"an ONNX file")
+
+    monkeypatch.setattr("itaml.serve.onnx_files._export", made)
+    client = start().client
+    for _ in range(2):
+        response = client.get("/v1/export.onnx")
+        assert (response.status_code, response.content) == (200, b"an ONNX file")
+        assert response.headers["content-disposition"] == 'attachment; filename="digits-2.onnx"'
+    assert len(commands) == 1
+    client.post("/v1/classes/digit 0/rename", json={"to": "zero"})
+    assert client.get("/v1/export.onnx").status_code == 200
+    assert len(commands) == 2
+    assert len(list(commands[0][1].parent.iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_the_exported_model_predicts_what_the_service_predicts(start: Start, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    response = start(limits={"seconds": 600.0}).client.get("/v1/export.onnx", timeout=900)
+    assert response.status_code in (200, 501), response.text
+    if response.status_code == 501:
+        assert "pixels" in response.json()["error"]["message"]
+        return
+    (tmp_path / "model.onnx").write_bytes(response.content)
+    assert runtime.InferenceSession(str(tmp_path / "model.onnx")).get_inputs()[0].name == "images"

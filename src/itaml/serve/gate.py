@@ -27,6 +27,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+SLOW = ("/v1/learn", "/v1/export.onnx")
 UNLIMITED_RATE = ("/healthz", "/readyz")
 POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
@@ -96,7 +97,7 @@ class _Exchange:
         self.body.check_length()
         limits = self.gate.service.limits
         seconds = None if path.endswith("/events") else limits.seconds
-        if path == "/v1/learn":
+        if path in SLOW:
             seconds = limits.upload_seconds + limits.seconds
         try:
             async with asyncio.timeout(seconds):

@@ -15,6 +15,7 @@ from itaml.serve.service_options import ServiceOptions, check_exposure, to_envir
 
 PACKAGES = ("fastapi", "uvicorn", "python_multipart")
 GRACE = 10  # seconds that requests have to end after the service was asked to
+HEALTH_SECONDS = 120  # after which a worker process that says nothing is replaced; a busy machine starts slowly
 BACKLOG = 2048
 HEADERS_LIMIT = 64 << 10  # bytes of the head of a request
 
@@ -73,6 +74,9 @@ def _run(options: ServiceOptions, listener: socket.socket) -> None:
     import uvicorn  # noqa: PLC0415 (optional)
     from uvicorn.supervisors import Multiprocess  # noqa: PLC0415
 
+    patience = {"timeout_worker_healthcheck": HEALTH_SECONDS}
+    known = inspect.signature(uvicorn.Config).parameters
+    newer: dict[str, Any] = {name: value for name, value in patience.items() if name in known}
     config = uvicorn.Config(
         "itaml.serve.application:worker",
         factory=True,
@@ -84,6 +88,7 @@ def _run(options: ServiceOptions, listener: socket.socket) -> None:
         forwarded_allow_ips="127.0.0.1",
         timeout_graceful_shutdown=GRACE,
         h11_max_incomplete_event_size=HEADERS_LIMIT,
+        **newer,
     )
     server = uvicorn.Server(config)
     if options.workers > 1:

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 
 from itaml.errors import CheckpointError
 from itaml.modelstore.class_editing import find_class
@@ -15,6 +15,7 @@ from itaml.serve.api_errors import ApiError
 from itaml.serve.measurement import ClassCounts, measure
 from itaml.serve.model_schemas import ClassResponse, ConfusionResponse, ModelResponse
 from itaml.serve.model_view import class_values, exemplar, model_values, thumbnail_bytes
+from itaml.serve.onnx_files import onnx_file
 from itaml.serve.served_model import ServedModel
 from itaml.serve.service import service_of
 
@@ -86,5 +87,11 @@ def _thumbnail(served: ServedModel, name: str, number: int, size: int) -> bytes 
 
 @router.get("/v1/export.onnx", summary="Export the model", response_class=Response)
 async def export(request: Request) -> Response:
-    """Return the model as an ONNX file."""
-    raise ApiError(501, "this installation cannot export models to ONNX", code="missing_extra")
+    """Return the model as an ONNX file; the first call for a version takes some seconds."""
+    service = service_of(request)
+    served = await service.watch.latest()
+    if served.empty:
+        raise ApiError(501, "the model has not learned anything yet, so there is nothing to export")
+    path = await onnx_file(served, service.options)
+    name = f"{served.folder.path.resolve().name}-{served.version}.onnx"
+    return FileResponse(path, media_type="application/octet-stream", filename=name)

@@ -19,6 +19,7 @@ FAST = {
     "docs/tutorials/own-backbone-and-data.md",
     "docs/tutorials/write-a-method.md",
 }
+WITH_MODEL = ("docs/how-to/migrate.md", "docs/exchange.md")  # speak of a model called pets
 
 
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in SEEN])
@@ -44,20 +45,21 @@ def test_a_wrong_option_in_a_block_is_found() -> None:
 
 def prepare(name: str, folder: Path) -> None:
     """Write the images that a document speaks of."""
-    if name in ("docs/model-store.md", "docs/how-to/migrate.md"):
+    if name in ("docs/model-store.md", *WITH_MODEL):
         for part, names in {"photos": ("cat", "dog"), "more": ("owl",)}.items():
             for number, label in enumerate(names):
                 write_images(folder / part / label, seed=len(part) + number)
         Image.new("RGB", (16, 16), (200, 20, 20)).save(folder / "new.png")
-    if name == "docs/how-to/migrate.md":
+    if name in WITH_MODEL:
+        write_images(folder / "new", seed=1, suffix=".jpg")
         ImageClassifier.create(folder / "pets", epochs=1).learn(folder / "photos")
 
 
-def write_images(folder: Path, seed: int) -> None:
+def write_images(folder: Path, seed: int, suffix: str = ".png") -> None:
     """Write ten small images of one colour with noise."""
     rng = np.random.default_rng(seed)
     colour = rng.integers(40, 210, 3)
     folder.mkdir(parents=True)
     for number in range(10):
         pixels = np.clip(rng.normal(colour, 15, (16, 16, 3)), 0, 255).astype(np.uint8)
-        Image.fromarray(pixels).save(folder / f"{number}.png")
+        Image.fromarray(pixels).save(folder / f"{number}{suffix}")

@@ -28,6 +28,26 @@ def step_ratio() -> str:
     )
 
 
+def torchrun() -> str:
+    if not (RESULTS / "torchrun.json").exists():
+        return ""
+    found = load("torchrun")
+    names = {
+        "speedup_over_one_thread": "2 processes of 1 thread / 1 process of 1 thread",
+        "speedup_over_two_threads": "2 processes of 1 thread / 1 process of 2 threads",
+    }
+    what = f"{found['network']}, batch {found['batch']}"
+    rows = [[f"{what}: images per second, {name}", with_quartiles(found[key])] for key, name in names.items()]
+    work = found["cpu_work_of_one_thread_over_that_of_each_process"]
+    share = found["share_in_messages"]
+    rows += [
+        [f"{what}: CPU time of 1 process / CPU time of each of 2", with_quartiles(work)],
+        ["share of a step in messages (least)", f"{share['median']:.2f} ({share['least']:.2f})"],
+        ["cores; load average before and after", f"{found['cores']}; {' and '.join(map(str, found['load_average']))}"],
+    ]
+    return table(["measured", "median (quartiles)"], rows)
+
+
 def adaptation() -> str:
     rows = []
     for row in load("adaptation")["rows"]:

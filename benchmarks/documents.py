@@ -24,6 +24,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": tables.commands,
     "metrics": tables.metrics,
     "speed": tables.speed,
+    "torchrun": tables.torchrun,
     "step-ratio": tables.step_ratio,
     "adaptation": tables.adaptation,
     "presets": tables.presets,

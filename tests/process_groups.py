@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from experiment_support import numbers
 
 HERE = Path(__file__).parent
 SOURCES = f"{HERE.parent / 'src'}{os.pathsep}{HERE}"
+RUN = ["-m", "itaml", "run", "digits", "--set", "epochs=2", "--set", "backbone=mlp", "--checkpoint-seconds", "0"]
+Ended = subprocess.CompletedProcess[str]
 
 
 def free_port() -> int:
@@ -23,21 +29,25 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error", **more}
 
 
-def run_group(
-    arguments: Sequence[str], *, count: int = 2, seconds: float = 600, **more: str
-) -> list[subprocess.CompletedProcess[str]]:
-    """Run `python ARGUMENTS` in so many processes of one group, and return how each ended."""
+def start(arguments: Sequence[str], **more: str) -> subprocess.Popen[str]:
+    """Start `python ARGUMENTS`."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start_group(arguments: Sequence[str], *, count: int = 2, **more: str) -> list[subprocess.Popen[str]]:
+    """Start `python ARGUMENTS` in so many processes of one group."""
     group = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    started = [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            env=environment(**group, RANK=str(rank), LOCAL_RANK=str(rank), **more),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
+    return [start(arguments, **group, RANK=str(rank), LOCAL_RANK=str(rank), **more) for rank in range(count)]
+
+
+def finish_group(started: Sequence[subprocess.Popen[str]], *, seconds: float = 600) -> list[Ended]:
+    """Wait for processes, and return how each ended."""
     ended = []
     for process in started:
         try:
@@ -47,3 +57,22 @@ def run_group(
             out, errors = process.communicate()
         ended.append(subprocess.CompletedProcess(process.args, process.returncode, out, errors))
     return ended
+
+
+def run_group(arguments: Sequence[str], *, count: int = 2, **more: str) -> list[Ended]:
+    """Run `python ARGUMENTS` in so many processes of one group, and return how each ended."""
+    return finish_group(start_group(arguments, count=count, **more))
+
+
+def result_of(folder: Path) -> tuple[dict[str, Any], list[float]]:
+    """Return the numbers of a result, and apart from them the calibration errors, which follow weights to rounding."""
+    found: dict[str, Any] = numbers(json.loads((folder / "result.json").read_text()))
+    errors = [row["measures"].pop("ece_p1") for row in found["tasks"]]
+    return found, [*errors, found["final"]["metrics"].pop("ece_p1")]
+
+
+def same_result(left: Path, right: Path) -> bool:
+    """Say whether two runs, of different numbers of processes, have the same result."""
+    (numbers_left, errors_left), (numbers_right, errors_right) = result_of(left), result_of(right)
+    close = all(abs(a - b) < 1e-5 for a, b in zip(errors_left, errors_right, strict=True))
+    return numbers_left == numbers_right and close

@@ -50,7 +50,9 @@ def start() -> None:
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     with _peers():
-        store, rank, size = next(rendezvous("env://"))
+        shared, rank, size = next(rendezvous("env://"))
+        # torchrun keeps one store for all its attempts, with the addresses of processes that are gone.
+        store = dist.PrefixStore(f"itaml/{restarts()}/{size}", shared)  # type: ignore[attr-defined]
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         _group = _Group(rank, size, store, dist.new_group())
 
@@ -107,7 +109,8 @@ def _peers() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # all that torch.distributed raises when a connection is lost
-        raise PeerError(f"a process of this run was lost: {str(error).splitlines()[0]}") from error
+        message = "another process of this run was lost; torchrun says which, and restarts all with --max-restarts"
+        raise PeerError(message) from error
 
 
 def barrier() -> None:
@@ -169,11 +172,6 @@ def one_first() -> Iterator[None]:
     yield
     if first:
         barrier()
-
-
-def broadcast(data: bytes) -> bytes:
-    """Return the bytes that the main process has."""
-    return on_main(lambda: data)
 
 
 def add_up(tensors: Sequence[Tensor]) -> list[Tensor]:

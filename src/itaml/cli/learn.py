@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from itaml.cli.options import Device, Json, Precision, Quiet, Set, Threads, set_threads
+from itaml.cli.processes import is_main
 
 if TYPE_CHECKING:
     from itaml.events import Callback, Event
@@ -69,6 +70,8 @@ def command(
     the model stays as it was.
 
     Example: itaml learn pets ./photos, where ./photos holds the folders cat and dog.
+
+    Several processes share one learn under torchrun: torchrun --nproc-per-node 2 -m itaml learn pets ./photos
     """
     set_threads(threads)
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # the report tells of images that were left out
@@ -84,12 +87,12 @@ def command(
     wanted = {name: value for name, value in given.items() if value is not None}
     with _labelled(data, images) as labelled:  # before the model is made, so that a wrong folder leaves nothing behind
         classifier = _open_or_new(model, wanted, overrides or [], {"device": device, "precision": precision})
-        report = _learn(classifier, labelled, epochs=epochs, quiet=quiet or as_json)
+        report = _learn(classifier, labelled, epochs=epochs, quiet=quiet or as_json or not is_main())
     if as_json:
         record = report.record.model_dump(mode="json")
         about = {"model": str(model), "version": classifier.version, "changed": report.changed}
         print(json.dumps({**about, **record, "notes": list(report.notes)}))
-    elif not quiet:
+    elif not quiet and is_main():
         _print_report(classifier, report)
 
 

@@ -28,6 +28,7 @@ from itaml.cli import (
     learn,
     listing,
     predict,
+    processes,
     pull,
     push,
     report,
@@ -112,6 +113,9 @@ def _encode_name(error: UnicodeError) -> tuple[str | bytes, int]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     prepare_process()
+    if processes.several():
+        given = sys.argv[1:] if arguments is None else arguments
+        processes.run_together(lambda: _run(given), _fail, given)
     sys.exit(_run(arguments))
 
 
@@ -152,6 +156,9 @@ def _usage(error: Exception, message: str) -> int:
 
 
 def _fail(message: str, code: int) -> int:
+    first, code = processes.claim(code)
+    if not first:
+        return code
     text = printable(" ".join(message.split()))
     print(f"error: {text if len(text) <= LONGEST else text[:LONGEST] + '...'}", file=sys.stderr)
     return code

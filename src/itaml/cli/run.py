@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from itaml.cli.options import Compile, DataRoot, Device, Json, Precision, Quiet, Set, Threads, parse_split, set_threads
+from itaml.cli.processes import is_main, several
+
+REPEATED_WITHIN = 3.0  # seconds in which a second signal is torchrun's copy of the first
 
 if TYPE_CHECKING:
     from itaml.cli.progress import LearningProgress
@@ -61,7 +65,11 @@ def command(
     """Train one method on a benchmark, task by task, and evaluate after each task.
 
     The folder of the run holds its settings, checkpoint, event log and result.json.
+
+    Several processes share one run under torchrun, with the same result up to rounding:
+    torchrun --nproc-per-node 2 -m itaml run digits
     """
+    from itaml import distributed
     from itaml.config import Compute, build, parse_overrides
     from itaml.data.root import data_root as find_root
     from itaml.experiment.run_config import default_folder, resolve
@@ -83,11 +91,12 @@ def command(
         on_bad_image=on_bad_image,
         compute=build(Compute, {"device": device, "precision": precision, "compile": compiled}, what="option"),
     )
-    check_compute(config.compute)
+    distributed.on_main(lambda: check_compute(config.compute))
     set_threads(threads, backbone=config.settings.get("backbone"))
     folder = out or default_folder(config, runs)
     options: dict[str, Any] = {"data_root": find_root(data_root), "resume": resume, "force": force}
-    options |= {"logs": log or [], "checkpoint_seconds": checkpoint_seconds}
+    options |= {"logs": (log or []) if is_main() else [], "checkpoint_seconds": checkpoint_seconds}
+    quiet = quiet or not is_main()
     result = _go(config, folder, quiet=quiet or as_json, **options)
     if as_json:
         print(json.dumps({"folder": str(folder), **result.to_dict()}))
@@ -133,20 +142,25 @@ def _table(progress: LearningProgress, sizes: Sequence[int]) -> Any:
 
 @contextmanager
 def _graceful_interrupt(progress: LearningProgress, *, quiet: bool) -> Iterator[Any]:
-    """Let the first Ctrl-C end the run after the epoch under way; the second ends it at once."""
-    stop_requested = False
+    """Let the first Ctrl-C end the run after the epoch under way; the second ends it at once.
+
+    torchrun sends its processes the signal that a terminal has sent them too, and SIGTERM when one of them has failed.
+    """
+    requested: float | None = None
+    repeated = REPEATED_WITHIN if several() else 0.0
 
     def on_signal(number: int, frame: object) -> None:
-        nonlocal stop_requested
-        if stop_requested:
+        nonlocal requested
+        now = time.monotonic()
+        if requested is not None and now - requested >= repeated:
             raise KeyboardInterrupt
-        stop_requested = True
-        if not quiet:
+        requested = now if requested is None else requested
+        if not quiet and not (several() and number == signal.SIGTERM):
             progress.say("stopping after this epoch; Ctrl-C again to stop at once")
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: stop_requested
+        yield lambda: requested is not None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

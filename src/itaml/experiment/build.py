@@ -15,7 +15,7 @@ from itaml.data.stream import TaskStream
 from itaml.errors import DataError, SettingsError
 from itaml.experiment.run_config import RunConfig
 from itaml.learners import LEARNERS
-from itaml.learners.api import Learner, Traits
+from itaml.learners.api import Learner, Traits, check_processes
 
 MOST_NAMES = 10  # classes named in an error
 
@@ -71,6 +71,7 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
     settings = build(kind.Settings, values)
     if getattr(kind, "traits", Traits(memory="none")).uses_memory:
         _check_memory(settings, classes=sum(map(len, stream.splits)))
+    check_processes(config.method, getattr(kind, "traits", Traits()))
     if getattr(kind, "from_settings", None) is None:
         raise SettingsError(
             f"{config.method} has no classmethod from_settings(settings, *, shape, seeds, compute) that makes a learner"

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from itaml import distributed
 from itaml._version import __version__
 from itaml.hardware.machine import cores
 
@@ -23,4 +24,5 @@ def environment() -> dict[str, Any]:
         "cpus": cores(),
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        **({"processes": distributed.size()} if distributed.size() > 1 else {}),
     }

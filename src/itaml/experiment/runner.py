@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from itaml import distributed
 from itaml.data.stream import Task, TaskStream
 from itaml.errors import InterruptedRunError
 from itaml.events import Callback, EpochDone, Event, TaskStarted
@@ -45,6 +46,9 @@ def run_experiment(
 ) -> Result:
     """Run a configuration and return its result, which is also written to `folder/result.json`.
 
+    Under torchrun the processes share the work of one run, and the first one reads and writes the folder, and calls the
+    callbacks.
+
     Args:
         config: what to run.
         folder: where everything about the run is kept.
@@ -61,16 +65,15 @@ def run_experiment(
         InterruptedRunError: `stop` returned True.
     """
     folder = Path(folder)
-    if inspect_folder(config, folder, resume=resume, force=force):
-        return load_finished(folder)
-    stream = make_stream(config, data_root=data_root)
+    distributed.start()
+    if distributed.restarts():  # torchrun repeats the command after it has lost a process
+        resume, force = True, False
+    if distributed.on_main(lambda: inspect_folder(config, folder, resume=resume, force=force)):
+        return distributed.on_main(lambda: load_finished(folder))
+    with distributed.one_first():
+        stream = make_stream(config, data_root=data_root)
     learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
-    if force and folder.exists():
-        delete_run(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    sweep(folder)
-    if not (folder / CONFIG).exists():
-        write_json(folder / CONFIG, config.model_dump(mode="json"), checksum=True)
+    distributed.on_main(lambda: _prepare(config, folder, force=force))
     run = _Run(
         config,
         folder,
@@ -81,6 +84,16 @@ def run_experiment(
         stop=stop,
     )
     return run.go()
+
+
+def _prepare(config: RunConfig, folder: Path, *, force: bool) -> None:
+    """Make the run's folder, without a run that is to be deleted, and write the configuration."""
+    if force and folder.exists():
+        delete_run(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
+    if not (folder / CONFIG).exists():
+        write_json(folder / CONFIG, config.model_dump(mode="json"), checksum=True)
 
 
 class _Run:
@@ -98,8 +111,9 @@ class _Run:
         stop: Callable[[], bool],
     ) -> None:
         self.config, self.folder, self.stream, self.learner = config, folder, stream, learner
-        self.callbacks: list[Callback] = [EventLog(folder / EVENTS), *callbacks]
-        self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
+        self.callbacks: list[Callback] = [EventLog(folder / EVENTS), *callbacks] if distributed.is_main() else []
+        self.checkpoint_seconds = checkpoint_seconds
+        self.stop: Callable[[], bool] = lambda: distributed.any_true(stop())  # all processes stop after the same epoch
         self.rows: list[TaskRow] = []
         self.last: Evaluation | None = None  # after the last task, with the sizes of the curve
         self.transfer = ForwardTransfer(learner, stream)
@@ -110,18 +124,18 @@ class _Run:
             learner.callback = self.on_event
 
     def go(self) -> Result:
-        checkpoint = self.folder / CHECKPOINT
-        resumed = checkpoint.exists()
-        if resumed:
-            self.restore(load_state(checkpoint, kind=KIND))
+        state = distributed.on_main(self.read_checkpoint)
+        if state is not None:
+            self.restore(state)
         c = self.config
-        self.notify(RunStarted(c.benchmark, c.method, c.preset, c.seed, len(self.stream), resumed))
+        self.notify(RunStarted(c.benchmark, c.method, c.preset, c.seed, len(self.stream), state is not None))
         for task in self.stream[len(self.rows) :]:
             self.learn(replace(task, index=len(self.rows)))
             if self.stop() and len(self.rows) < len(self.stream):
                 raise InterruptedRunError(f"stopped after task {len(self.rows)} of {len(self.stream)}")
         last = self.last or self.evaluate(len(self.stream))  # a run may have ended between last row and result
-        result = assemble(c, self.stream, self.rows, last).save(self.folder / RESULT)
+        result = assemble(c, self.stream, self.rows, last)
+        distributed.on_main(lambda: result.save(self.folder / RESULT))
         self.notify(RunDone(result.final))
         return result
 
@@ -180,7 +194,13 @@ class _Run:
         for callback in self.callbacks:
             callback(event)
 
+    def read_checkpoint(self) -> State | None:
+        checkpoint = self.folder / CHECKPOINT
+        return load_state(checkpoint, kind=KIND) if checkpoint.exists() else None
+
     def save(self) -> None:
+        if not distributed.is_main():
+            return
         state = {
             "rows": [row.to_dict() for row in self.rows],
             "epochs": self.epochs,

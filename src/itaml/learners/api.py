@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkabl
 
 from torch import Tensor
 
+from itaml import distributed
 from itaml.config import Compute, Seeds, Settings
 from itaml.data.images import ClassId, Shape
 from itaml.data.stream import Task
+from itaml.errors import SettingsError
 from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
@@ -33,6 +35,7 @@ class Traits:
     trains_gradients: bool = True  # trains by gradient steps
     supports_compile: bool = True  # trains by one pass through the whole network
     supports_recipe: bool = True  # distill, class balancing and progressive resizing can be added to its loss
+    one_process: bool = False  # cannot share its work with other processes: refuses torchrun
     can_remove_classes: bool | None = None  # None: unless it saves something beside weights and exemplars
     read_in_training: frozenset[str] = field(default=frozenset())  # settings of inference that training depends on
 
@@ -40,6 +43,16 @@ class Traits:
     def uses_memory(self) -> bool:
         """Whether the setting `memory` is the budget of its exemplars."""
         return self.memory == "exemplars"
+
+
+def check_processes(method: str, traits: Traits) -> None:
+    """Refuse several processes for a method that cannot use them.
+
+    Raises:
+        SettingsError: the method runs on one process.
+    """
+    if traits.one_process and distributed.size() > 1:
+        raise SettingsError(f"{method} runs on one process: leave out torchrun")
 
 
 @dataclass(frozen=True, eq=False)

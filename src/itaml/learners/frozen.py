@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from itaml import distributed
 from itaml.config import Compute
 from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.loader import iterate
@@ -94,16 +95,32 @@ class FrozenLearner:
         """Return the features of images that can be read, and their positions (k,)."""
         if images.shape != self.shape:
             self.features(torch.empty(0, *images.shape, dtype=torch.uint8))
-        parts, kept = [], []
-        for pixels, rows in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
-            parts.append(self.features(pixels))
-            kept.append(rows)
-        if not parts:
-            nothing = torch.zeros(0, self.extractor.features, 1, 1)
-            kept = [torch.zeros(0, dtype=torch.int64)]
-            return ImageSet.from_arrays(nothing, kept[0]), kept[0]
-        rows = torch.cat(kept)
-        return ImageSet.from_arrays(torch.cat(parts), images.labels[rows]), rows
+        return self.feature_set(images)
+
+    def feature_set(
+        self,
+        images: ImageSet,
+        features_of: Callable[[Tensor], Tensor] | None = None,
+        on_batch: Callable[[Tensor], None] | None = None,
+    ) -> tuple[ImageSet, Tensor]:
+        """Return the features of images, and which of them could be read (k,).
+
+        All processes of a run must call this together: each reads its part of the images, and gets the features of all.
+
+        Args:
+            images: of the shape that `features` takes.
+            features_of: maps pixels to features; `features` if not given.
+            on_batch: called with the positions of the images of each batch.
+        """
+        own = distributed.own_block(len(images))
+        found = [(torch.zeros(0, self.extractor.features, 1, 1), torch.zeros(0, dtype=torch.int64))]
+        for pixels, rows in iterate(images.numbered(), torch.arange(own.start, own.stop), batch_size=BATCH):
+            found.append(((features_of or self.features)(pixels), rows))
+            if on_batch is not None:
+                on_batch(rows)
+        mine = tuple(torch.cat(column) for column in zip(*found, strict=True))
+        features, kept = (torch.cat(column) for column in zip(*distributed.gather_objects(mine), strict=True))
+        return ImageSet.from_arrays(features, images.labels[kept]), kept
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         """Predict samples (see `Learner.predict`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ from itaml.memory.buffer import Memory
 from itaml.migration import migrate_learner_state
 from itaml.models.classifier import Classifier
 from itaml.models.classifier_state import classifier_state, restore_classifier
+from itaml.models.sharded_layers import in_shares
 from itaml.models.task_map import TaskMap
 from itaml.storage import State
 
@@ -98,7 +100,8 @@ class GradientLearner:
         self.trainer.fit(task, self._with_exemplars(data), self.callback)
         if self.memory.budget:
             generator = seeding.generator(self.context.seeds.memory, "memory", task.index)
-            self.memory.add(data, self.task_map.classes, generator=generator, features=self.predictor.features)
+            features = partial(in_shares, self.predictor.features)
+            self.memory.add(data, self.task_map.classes, generator=generator, features=features)
         self.method.end_task(task)
         self.trainer.finish()
         self.clear_caches()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from itaml import seeding
+from itaml import distributed, seeding
 from itaml.config import Seeds
 from itaml.data.images import ClassId, Shape
 from itaml.data.stream import Task
@@ -26,7 +26,7 @@ from itaml.learners.components.head_fit import HeadFit
 from itaml.learners.components.statistics import (
     collect,
     empty_statistics,
-    merge,
+    merge_all,
     remove_class,
     rename_class,
     renumber,
@@ -71,10 +71,10 @@ class StatisticsLearner:
         task_map = self.task_map.grown(task.classes) if task.classes else self.task_map
         task_map.column_of(task.train.labels)
         self.memory.check_room(len(task_map.classes))
-        statistics = self.statistics
-        for pixels, labels in task.train.batches(500):
-            statistics = merge(statistics, collect(self.projected(pixels), labels))
-        self.task_map, self.statistics = task_map, statistics
+        batches = torch.arange(len(task.train)).split(500)
+        own = (task.train.batch(batches[number]) for number in distributed.own_block(len(batches)))
+        collected = (collect(self.projected(pixels), labels) for pixels, labels in own)
+        self.task_map, self.statistics = task_map, merge_all(self.statistics, collected)
         if self.memory.budget:
             generator = seeding.generator(self.seeds.memory, "memory", task.index)
             self.memory.add(task.train, task_map.classes, generator=generator, features=_flat, keys=task.keys)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from itaml import seeding
+from itaml import distributed, seeding
 from itaml.data.continuum import continuum_ids
 from itaml.data.images import ClassId
 from itaml.data.stream import TaskStream
@@ -103,29 +103,33 @@ def evaluate(
 
 
 def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
-    """Walk once through the test images, task by task."""
-    parts: list[tuple[Tensor, ...]] = []
-    for task in range(seen):
-        columns, before = learner.task_map.columns(task), len(parts)
-        for images, labels in stream.test(task).batches(BATCH):
-            if not len(labels):
-                continue
-            scores = learner.class_scores(images)
-            inside = learner.adapted_scores(images, scores, task)  # (k, size)
-            targets = learner.task_map.column_of(labels)
-            parts.append(
-                (
-                    labels,
-                    torch.full_like(labels, task),
-                    learner.task_scores(scores),
-                    inside.argmax(1) + columns.start == targets,
-                    scores.argmax(1) == targets,
-                    _confidence(learner, scores, inside, task),
-                )
-            )
-        if len(parts) == before:
-            raise _untested(stream, task)
-    return _Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    """Walk once through the test images, task by task; several processes walk through different parts of them."""
+    pieces = [
+        (task, positions) for task in range(seen) for positions in torch.arange(len(stream.test(task))).split(BATCH)
+    ]
+    own = [pieces[number] for number in distributed.own_block(len(pieces))]
+    read = ((task, *stream.test(task).batch(positions)) for task, positions in own)
+    found = [(task, _score_batch(learner, images, labels, task)) for task, images, labels in read if len(labels)]
+    every = [part for parts in distributed.gather_objects(found) for part in parts]
+    missing = set(range(seen)) - {task for task, _ in every}
+    if missing:
+        raise _untested(stream, min(missing))
+    return _Scores(*(torch.cat(column) for column in zip(*(values for _, values in every), strict=True)))
+
+
+def _score_batch(learner: Scoring, images: Tensor, labels: Tensor, task: int) -> tuple[Tensor, ...]:
+    """Return the fields of `_Scores` for images of one task."""
+    scores = learner.class_scores(images)
+    inside = learner.adapted_scores(images, scores, task)  # (k, size)
+    targets = learner.task_map.column_of(labels)
+    return (
+        labels,
+        torch.full_like(labels, task),
+        learner.task_scores(scores),
+        inside.argmax(1) + learner.task_map.columns(task).start == targets,
+        scores.argmax(1) == targets,
+        _confidence(learner, scores, inside, task),
+    )
 
 
 def _confidence(learner: Scoring, scores: Tensor, inside: Tensor, task: int) -> Tensor:

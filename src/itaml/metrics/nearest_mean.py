@@ -14,6 +14,7 @@ It is not measurable, and None, for a single task, for tasks of a single class, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 from itaml.data.images import ClassId, ImageSet
 from itaml.data.stream import Task
 from itaml.learners.api import Learner
+from itaml.models.sharded_layers import in_shares
 
 SHOTS, TESTS = 20, 100  # images of each class
 MOST = 2000  # images of a task for the means, and as many for the test, unless it has more classes
@@ -28,6 +30,8 @@ MOST = 2000  # images of a task for the means, and as many for the test, unless 
 
 def nearest_mean_accuracy(learner: Learner, task: Task, test: ImageSet) -> float | None:
     """Return the accuracy of the nearest class mean in a learner's present features; the learner is not changed.
+
+    All processes of a run must call this together.
 
     Args:
         learner: has a method `features`, itself or in its `predictor`; else the result is None.
@@ -42,6 +46,7 @@ def nearest_mean_accuracy(learner: Learner, task: Task, test: ImageSet) -> float
     known = torch.tensor([class_id for class_id in task.classes if bool((labels == class_id).any())])
     if len(known) < 2 or not len(truth):
         return None
+    features = partial(in_shares, features)
     points = features(images).double()
     means = torch.stack([points[labels == class_id].mean(0) for class_id in known])
     nearest = known[torch.cdist(features(test_images).double(), means).argmin(1)]

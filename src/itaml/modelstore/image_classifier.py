@@ -6,22 +6,26 @@ A classifier in a folder that learns new classes whenever they come, and predict
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from itaml import distributed
 from itaml.config import Compute, build
 from itaml.errors import DataError, SettingsError
 from itaml.events import Callback, ignore
 from itaml.learners.compute import check_compute, check_threads, limited_threads
 from itaml.modelstore.argument_checks import check_number, check_unknown, check_whole
+from itaml.modelstore.checksummed_json import Pointer
 from itaml.modelstore.contact_sheet import MAX_PER_ROW, contact_sheet
 from itaml.modelstore.editable_model import EditableModel
 from itaml.modelstore.exemplar_images import exemplar_images
 from itaml.modelstore.labelled_inputs import LabelledInputs, parse_labelled
 from itaml.modelstore.learn_checkpoint import LearnCheckpoint
 from itaml.modelstore.learning import LearnReport, learn
-from itaml.modelstore.loaded_model import factory
+from itaml.modelstore.loaded_model import Model, factory
 from itaml.modelstore.manifest import Manifest, Options
 from itaml.modelstore.model_folder import ModelFolder, Version
 from itaml.modelstore.predictions import Grouping, ImagePrediction, Unknown, predict_images, prepare_inputs
@@ -125,7 +129,10 @@ class ImageClassifier(EditableModel):
         if epochs is not None:
             check_whole("epochs", epochs)
         labelled = data if isinstance(data, LabelledInputs) else parse_labelled(data, labels)
-        with changing(self._folder), limited_threads(self._threads):
+        distributed.start()
+        distributed.barrier()  # all have opened the model as it is
+        with changing(self._folder) if distributed.is_main() else nullcontext(), limited_threads(self._threads):
+            distributed.barrier()  # the first process has the lock
             checkpoint = LearnCheckpoint(self._folder)
             model, report = learn(
                 self._latest(),
@@ -136,9 +143,7 @@ class ImageClassifier(EditableModel):
                 checkpoint=checkpoint,
             )
             if report.changed:
-                if not self._folder.exists():
-                    write(self._folder, Manifest(options=model.manifest.options), None)
-                self._pointer = write(self._folder, model.manifest, model.state(), model.files)
+                self._pointer = distributed.on_main(partial(_write, self._folder, model))
                 self._model = replace(model, files={})
             checkpoint.clear()
         return report
@@ -234,3 +239,10 @@ def _compute(device: str = "auto", precision: str = "auto", threads: int | None 
     check_compute(compute)
     check_threads(threads)
     return {"compute": compute, "threads": threads}
+
+
+def _write(folder: ModelFolder, model: Model) -> Pointer:
+    """Write a model that has learned, after an empty one if the folder is new."""
+    if not folder.exists():
+        write(folder, Manifest(options=model.manifest.options), None)
+    return write(folder, model.manifest, model.state(), model.files)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from itaml import distributed
 from itaml.errors import ItamlError
 from itaml.events import Callback, EpochDone, Event
 from itaml.modelstore.manifest import Manifest
@@ -66,7 +67,7 @@ class LearnCheckpoint:
     def clear(self) -> None:
         """Remove the checkpoint; a disk that refuses is not a failure of the learn, which is complete."""
         try:
-            if self.path is not None:
+            if self.path is not None and distributed.is_main():
                 self.path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("%s could not be removed: %s", self.path, error)
@@ -84,7 +85,7 @@ class LearnCheckpoint:
             learner.load_state_dict(before)
 
     def _save(self, learner: Any, key: str) -> None:
-        if self.path is None:
+        if self.path is None or not distributed.is_main():
             return
         try:
             save_state(self.path, {"key": key, "learner": learner.state_dict()}, kind=KIND)

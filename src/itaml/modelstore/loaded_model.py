@@ -17,11 +17,10 @@ from torch import Tensor
 
 from itaml.config import Compute, Seeds, Settings, build
 from itaml.data.images import ClassId, ImageSet, Shape
-from itaml.data.loader import iterate
 from itaml.errors import CheckpointError, ItamlError, SettingsError
 from itaml.events import Callback, Event, ignore
 from itaml.learners import LEARNERS
-from itaml.learners.api import Learner, LearnerFactory
+from itaml.learners.api import Learner, LearnerFactory, Traits, check_processes
 from itaml.learners.frozen import FrozenLearner
 from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
@@ -33,8 +32,6 @@ from itaml.modelstore.manifest import Manifest
 from itaml.modelstore.pixels import format_of
 from itaml.modelstore.validation import ValidationImages
 from itaml.storage import State
-
-BATCH = 64  # images that are mapped to samples together
 
 
 @dataclass(frozen=True)
@@ -99,13 +96,11 @@ class Model:
         """Return images as samples, and which of them could be read (k,); each is read once if samples are features."""
         if not isinstance(self.learner, FrozenLearner):
             return images, torch.arange(len(images))
-        parts, rows = [], []
-        for pixels, positions in iterate(images.numbered(), torch.arange(len(images)), batch_size=BATCH):
-            parts.append(self.samples(pixels))
-            rows.append(positions)
-            callback(SamplesComputed(int(positions.max()) + 1 if len(positions) else 0, len(images)))
-        kept = torch.cat(rows)
-        return ImageSet.from_arrays(torch.cat(parts), images.labels[kept]), kept
+        return self.learner.feature_set(
+            images,
+            self.samples,
+            lambda rows: callback(SamplesComputed(int(rows.max()) + 1 if len(rows) else 0, len(images))),
+        )
 
     def state(self) -> State:
         """Return the tensors to save."""
@@ -136,6 +131,7 @@ def factory(method: str) -> LearnerFactory:
     kind: LearnerFactory = LEARNERS.load(method)
     if getattr(kind, "from_settings", None) is None:
         raise SettingsError(f"{method} has no classmethod from_settings(settings, *, shape, seeds, compute)")
+    check_processes(method, getattr(kind, "traits", Traits()))
     return kind
 
 

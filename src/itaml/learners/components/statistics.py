@@ -17,12 +17,14 @@ adding it. Other features give the same values up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import torch
 from torch import Tensor
 
+from itaml import distributed
 from itaml.errors import DataError
 
 
@@ -98,6 +100,12 @@ def merge(first: FeatureStatistics, second: FeatureStatistics) -> FeatureStatist
         DataError: the features have different lengths.
     """
     return _combine(first, second, sign=1)
+
+
+def merge_all(known: FeatureStatistics, arriving: Iterable[FeatureStatistics]) -> FeatureStatistics:
+    """Return what is known together with what arrives, in this process and in all others of the run."""
+    own = reduce(merge, arriving, known if distributed.is_main() else empty_statistics(known.features))
+    return reduce(merge, distributed.gather_objects(own))
 
 
 def subtract(whole: FeatureStatistics, part: FeatureStatistics) -> FeatureStatistics:

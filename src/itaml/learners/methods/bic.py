@@ -40,6 +40,7 @@ from itaml.learners.method import Method
 from itaml.learners.recipe import Recipe
 from itaml.learners.settings import MemorySettings, Temperature
 from itaml.memory.buffer import Memory
+from itaml.models.sharded_layers import in_shares
 
 
 class BiCSettings(MemorySettings):
@@ -108,7 +109,7 @@ class BiC(Method):
         if new and validation is not None:
             self.bias[new] = [1.0, 0.0]
             images, labels = validation.load()
-            scores = self.corrected(self.predictor.model_scores(images))
+            scores = self.corrected(in_shares(self.predictor.model_scores, images))
             self.bias[new] = list(fit_bias(scores, self.task_map.column_of(labels), self.task_map.columns(new)))
 
     def _divide(self, task: Task) -> tuple[ImageSet, ImageSet]:

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ATTACKS ?=
 
-.PHONY: demo docs test test-all test-attacks check clean test-browser serve-demo test-api serve-load
+.PHONY: demo docs test test-all test-attacks check clean test-browser serve-demo test-api serve-load serve-figure
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "itaml needs Python 3.11 or later; set PYTHON=..."; exit 1; }
@@ -70,6 +70,10 @@ serve-load: $(VENV)/.dev
 # Accessibility is checked if axe-core is in node_modules (npm install axe-core), or if ITAML_AXE names its axe.min.js.
 test-browser: $(VENV)/.dev
 	ITAML_SCREENSHOTS=build/browser $(BIN)/python -m pytest -m '' -rs tests/report/test_browser.py tests/serve_page
+
+# Draws the page for the documentation again, from generated photos: docs/figures/serve-page.webp.
+serve-figure: $(VENV)/.dev
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m page_figure
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -7,6 +7,8 @@ from importlib.resources import files
 
 import pytest
 
+from itaml.serve.static_files import static_files
+
 STATIC = files("itaml.serve") / "static"
 TEXTS = {entry.name: entry.read_text(encoding="utf-8") for entry in STATIC.iterdir()}
 SCRIPTS = {name: text for name, text in TEXTS.items() if name.endswith(".js")}
@@ -56,3 +58,13 @@ def test_files_are_small() -> None:
     assert [name for name, text in TEXTS.items() if len(text.splitlines()) > 250] == []
     lines = [(name, line) for name, text in TEXTS.items() for line in text.splitlines() if len(line) > 125]
     assert [(name, line) for name, line in lines if not name.endswith(".svg")] == []
+
+
+def test_the_service_has_every_file_with_its_type() -> None:
+    kinds = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
+             "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}  # fmt: skip
+    served = static_files()
+    assert {name: file.data.decode() for name, file in served.items()} == TEXTS
+    assert {name: file.media_type for name, file in served.items()} == {
+        name: kinds[name.rpartition(".")[2]] for name in TEXTS
+    }

@@ -35,13 +35,13 @@ export function accuracyChart(history) {
 /** Return values for the ticks of the y axis: steps of a size that people read, around the data. */
 export function ticks(lowest) {
   const step = lowest >= 0.9 ? 0.02 : lowest >= 0.75 ? 0.05 : lowest >= 0.5 ? 0.1 : 0.2;
-  const start = Math.max(0, Math.floor(lowest / step - 0.25) * step);
+  const start = Math.min(0.9, Math.max(0, Math.floor(lowest / step - 0.25) * step));
   return Array.from({ length: Math.round((1 - start) / step) + 1 }, (_, place) => start + place * step);
 }
 
 function chart(entries, width) {
   const marks = ticks(Math.min(...entries.map((entry) => entry.accuracy)));
-  const floor = Math.min(marks[0], 0.98);
+  const floor = marks[0];
   const across = (place) =>
     PAD.left + (entries.length === 1 ? 0.5 : place / (entries.length - 1)) * (width - PAD.left - PAD.right);
   const down = (share) => PAD.top + ((1 - share) / (1 - floor)) * (HEIGHT - PAD.top - PAD.bottom);

@@ -30,41 +30,48 @@ function forgotten({ forgotten: lost = {}, before }) {
   return h("p", { class: "note warn" }, icon("alert"), h("span", {}, `Forgotten: ${list(parts, 6)}.`));
 }
 
-function comparison({ before = {}, after = {}, images = {} }) {
+function comparison({ before = {}, after = {}, images = {}, new_classes: news = [] }) {
   const names = Object.keys({ ...before.classes, ...after.classes, ...images });
   if (!names.length) return null;
-  const row = (name, old, now, head = "row") => {
-    const both = typeof old === "number" && typeof now === "number";
-    const change = both ? now - old : null;
-    const kind = change === null || Math.abs(change) <= NOTICED ? "" : change > 0 ? "up" : "down";
-    const words =
-      change === null ? (typeof old !== "number" && images[name] !== undefined ? "new" : "–") : points(change);
-    return h(
+  const first = !Object.keys(before.classes ?? {}).length; // nothing to compare with
+  const row = (name, old, now, kind) =>
+    h(
       "tr",
-      { class: head === "total" ? "total" : null },
+      { class: kind },
       h("th", { scope: "row" }, name),
-      h("td", {}, percent(old, 1)),
+      first ? null : h("td", {}, percent(old, 1)),
       h("td", {}, percent(now, 1)),
-      h("td", { class: `change ${kind}` }, kind === "up" ? "▲ " : kind === "down" ? "▼ " : "", words),
+      first ? null : changeCell(old, now, news.includes(name)),
     );
-  };
-  const rows = names.map((name) => row(name, before.classes?.[name], after.classes?.[name]));
-  const head = ["Class", "Before", "After", "Change"].map((text) => h("th", { scope: "col" }, text));
+  const rows = names.map((name) => row(name, before.classes?.[name], after.classes?.[name], null));
+  const titles = first ? ["Class", "Accuracy"] : ["Class", "Before", "After", "Change"];
+  const words = first ? "" : ", before and after; the change is in percentage points";
   return h(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Accuracy before and after" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Accuracy of each class" },
     h(
       "table",
-      { class: "numbers" },
+      { class: first ? "numbers narrow" : "numbers" },
+      h("caption", {}, `Accuracy on images that were not trained on${words}.`),
       h(
-        "caption",
+        "thead",
         {},
-        "Accuracy on images that were not trained on, before and after; the change is in percentage points.",
+        h(
+          "tr",
+          {},
+          titles.map((text) => h("th", { scope: "col" }, text)),
+        ),
       ),
-      h("thead", {}, h("tr", {}, head)),
       h("tbody", {}, row("All classes", before.accuracy, after.accuracy, "total"), rows),
     ),
   );
+}
+
+/** Return the cell of a change; its direction is a sign and a colour. */
+function changeCell(old, now, isNew) {
+  if (typeof old !== "number" || typeof now !== "number") return h("td", { class: "change" }, isNew ? "new" : "–");
+  const kind = Math.abs(now - old) <= NOTICED ? "" : now > old ? "up" : "down";
+  return h("td", { class: `change ${kind}` }, { up: "▲ ", down: "▼ " }[kind] ?? "", points(now - old));
 }
 
 function leftOut({ duplicates = 0, unreadable = [], notes = [] }) {

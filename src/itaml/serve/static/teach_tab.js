@@ -147,6 +147,7 @@ function startBar(busy) {
   else words.push(h("p", { class: "help" }, `Adds to ${list(names, 3)}.`));
   const clean =
     useless.length > 0 &&
+    !busy &&
     button(`Remove ${count(useless.length, "unneeded file")}`, {
       sign: "trash",
       kind: "plain",
@@ -163,7 +164,7 @@ function startBar(busy) {
   });
   return [
     h("div", { class: "start-words", "aria-live": "polite" }, words),
-    h("div", { class: "row" }, clean, discard(), go),
+    h("div", { class: "row" }, clean, !busy && discard(), go),
   ];
 }
 

@@ -49,6 +49,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "photos-forgetting": photos_tables.forgetting,
     "photos-unknown": photos_tables.unknown,
     "photos-few": photos_tables.few,
+    "photos-product": photos_tables.product,
     "photos-speed": photos_tables.speed,
 }
 

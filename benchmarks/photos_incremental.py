@@ -1,6 +1,8 @@
 """Class-incremental learning on frozen features: LDA, RanPAC, NCM, iTAML, replay and joint training compared.
 
-    python benchmarks/photos_incremental.py --features FOLDER [--sets clothing-10 ...]
+    python benchmarks/photos_incremental.py --features FOLDER [--sets clothing-10 ...] [--methods lda ...]
+
+With `--methods` the results of the other methods stay as they are in the result file; `order` compares two orders.
 
 The classes arrive in tasks, in alphabetical order of their names. LDA, RanPAC and NCM see each image once. iTAML and
 replay train a linear head on the newest task's features and 20 exemplars per old class. Settings of RanPAC (penalty),
@@ -13,6 +15,7 @@ Tiny-ImageNet are subsets: see `settings` in the result file.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable
@@ -20,18 +23,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from photos_common import SETS, Features, continuum_accuracy, load, share, write
+from photos_common import RESULTS, SETS, Features, continuum_accuracy, load, share, write
 from photos_heads import train_itaml, train_replay
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from itaml.config import Seeds
+from itaml.data.images import ImageSet
+from itaml.data.stream import Task
 from itaml.learners.components.gaussian_classes import fit_gaussian_classes
 from itaml.learners.components.left_out_scores import choose_shrinkage
 from itaml.learners.components.linear_heads import lda, nearest_mean, project, random_projection, ridge
 from itaml.learners.components.statistics import FeatureStatistics, collect, empty_statistics, merge
+from itaml.learners.methods.lda import LDA, LDASettings
+from itaml.learners.statistics_learner import StatisticsLearner
 
 P = (1, 5, 20)
+ORDER = "order"  # compare LDA in two orders
 SELECTION = "the rule for LDA's shrinkage was settled after test accuracies of these sets were seen"
 Method = Callable[[Features, Tensor], tuple[Tensor, Tensor | None]]
 
@@ -98,19 +107,29 @@ METHODS: dict[str, Method] = {
 }
 
 
-def forgetting(data: Features, task_of_class: Tensor) -> float:
-    """Return how much LDA's accuracy on a task falls from its best to the end, averaged over the old tasks."""
+def forgetting(data: Features, task_of_class: Tensor) -> tuple[float, float]:
+    """Return how much LDA's accuracy on a task falls from its best to the end, averaged over the old tasks.
+
+    The second value is the same among the classes that were known when the task was learned.
+    """
     tasks = int(task_of_class.max()) + 1
     found = empty_statistics(data.train.shape[1])
-    history = torch.full((tasks, tasks), -1.0)
+    history, among = torch.full((tasks, tasks), -1.0), torch.full((tasks, tasks), -1.0)
     for step in range(tasks):
         new = task_of_class[data.train_labels] == step
         found = merge(found, collect(data.train[new], data.train_labels[new]))
-        predicted = lda(found, shrinkage=0.5)(data.test).argmax(1)
+        head = lda(found, shrinkage=0.5)
+        scores, classes = head(data.test), torch.tensor(head.classes)
         for task in range(step + 1):
             images = task_of_class[data.test_labels] == task
-            history[step, task] = share(predicted[images] == data.test_labels[images])
-    return float((history[:, :-1].amax(0) - history[-1, :-1]).mean()) if tasks > 1 else 0.0
+            labels, own = data.test_labels[images], task_of_class[classes] <= task
+            history[step, task] = share(classes[scores[images].argmax(1)] == labels)
+            among[step, task] = share(classes[own][scores[images][:, own].argmax(1)] == labels)
+    return _fall(history), _fall(among)
+
+
+def _fall(history: Tensor) -> float:
+    return float((history[:, :-1].amax(0) - history[-1, :-1]).mean()) if len(history) > 1 else 0.0
 
 
 def order_independence(data: Features) -> bool:
@@ -120,18 +139,59 @@ def order_independence(data: Features) -> bool:
     return torch.equal(lda(first, shrinkage=0.5).weight, lda(second, shrinkage=0.5).weight)
 
 
+def in_another_order(data: Features, tasks: int) -> dict[str, float]:
+    """Learn the tasks with the learner of the product, then in the reverse order one class at a time, and compare."""
+    forwards = order_of_tasks(data.classes, tasks)
+    first, second = (_predicted(data, order) for order in (forwards, data.classes - 1 - torch.arange(data.classes)))
+    return {
+        "same predictions in another order": share(first[0] == second[0]),
+        "same unknown images in another order": share(first[2] == second[2]),
+        "largest difference of a probability in another order": float((first[1] - second[1]).abs().max()),
+    }
+
+
+def _predicted(data: Features, task_of_class: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    settings = LDASettings(backbone="efficientnet-lite0")
+    learner = StatisticsLearner(LDA(settings), settings, shape=(data.train.shape[1], 1, 1), seeds=Seeds.of(0))
+    for task in range(int(task_of_class.max()) + 1):
+        classes = (task_of_class == task).nonzero().flatten()
+        new = torch.isin(data.train_labels, classes)
+        images = ImageSet.from_arrays(data.train[new].float()[:, :, None, None], data.train_labels[new])
+        learner.learn(Task(task, tuple(classes.tolist()), images))
+    found = learner.predict(data.test.float()[:, :, None, None], torch.arange(len(data.test)))
+    assert found.unknown is not None
+    return found.classes, found.probabilities[:, torch.tensor(found.columns).argsort()], found.unknown
+
+
+def of_lda(data: Features, task_of_class: Tensor) -> dict[str, Any]:
+    """Return what is reported of LDA alone."""
+    statistics = collect(data.train, data.train_labels)
+    everything, among = forgetting(data, task_of_class)
+    return {
+        "shrinkage": choose_shrinkage(statistics, data.train, data.train_labels),
+        "forgetting": everything,
+        "forgetting among the classes known at the time": among,
+        "same weights in another order": order_independence(data),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=Path, required=True)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--methods", nargs="*", default=[*METHODS, ORDER], choices=[*METHODS, ORDER])
     options = parser.parse_args()
     torch.set_num_threads(1)
+    file = RESULTS / "incremental.json"
+    before = json.loads(file.read_text())["results"] if file.exists() else {}
     results: dict[str, Any] = {}
     for name in options.sets:
         data = load(options.features, SETS[name])
         task_of_class = order_of_tasks(data.classes, SETS[name].tasks)
-        rows: dict[str, Any] = {}
+        rows: dict[str, Any] = dict(before.get(name, {}))
         for method, run in METHODS.items():
+            if method not in options.methods:
+                continue
             start = time.perf_counter()
             scores, within = run(data, task_of_class)
             seconds = time.perf_counter() - start
@@ -148,10 +208,10 @@ def main() -> None:
                 f"{seconds:.1f} s",
                 flush=True,
             )
-        statistics = collect(data.train, data.train_labels)
-        rows["lda"]["shrinkage"] = choose_shrinkage(statistics, data.train, data.train_labels)
-        rows["lda"]["forgetting"] = forgetting(data, task_of_class)
-        rows["lda"]["same weights in another order"] = order_independence(data)
+        if ORDER in options.methods:
+            rows["lda"] |= in_another_order(data, SETS[name].tasks)
+        if "lda" in options.methods:
+            rows["lda"] |= of_lda(data, task_of_class)
         results[name] = rows
         sets = {key: vars(SETS[key]) for key in results}
         write(

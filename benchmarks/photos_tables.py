@@ -29,10 +29,31 @@ def forgetting() -> str:
     rows = []
     for name, results in found["results"].items():
         row = results["lda"]
-        same = "yes" if row["same weights in another order"] else "no"
+        same = _percent(row["same predictions in another order"])
         tasks = str(found["settings"]["sets"][name]["tasks"])
-        rows.append([name, tasks, _percent(row["forgetting"]), same, f"{row['shrinkage']:g}"])
-    return table(["images", "learns", "forgetting", "same weights in another order", "shrinkage"], rows)
+        among = _percent(row["forgetting among the classes known at the time"])
+        rows.append([name, tasks, _percent(row["forgetting"]), among, same, f"{row['shrinkage']:g}"])
+    columns = ["forgetting", "among the classes known at the time", "same predictions in another order", "shrinkage"]
+    return table(["images", "learns", *columns], rows)
+
+
+def product() -> str:
+    """The product with its defaults on two sets of photos."""
+    columns = {
+        "each alone": "class accuracy, each photo alone",
+        "p = 20": "class accuracy, p = 20",
+        "known refused": "known photos called unknown",
+        "forgetting": "forgetting",
+        "among the classes known at the time": "forgetting among the classes known at the time",
+        "same in the reverse order": "same predictions in the reverse order",
+    }
+    found = load("photos/product")
+    rows = [
+        [name, str(found["settings"]["learns"][name]), *(_percent(result[key]) for key in columns.values())]
+        for name, result in found["results"].items()
+        if all(key in result for key in columns.values())
+    ]
+    return table(["images", "learns", *columns], rows)
 
 
 def unknown() -> str:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from feature_support import features_and_labels
+from itaml.inference.temperature import fit_temperature
 from itaml.inference.unknown import auroc
-from itaml.learners.components.gaussian_classes import fit_gaussian_classes
+from itaml.learners.components.gaussian_classes import fit_gaussian_classes, one_more_image
 from itaml.learners.components.leave_one_out import leave_one_out
 from itaml.learners.components.linear_heads import lda
 from itaml.learners.components.statistics import collect
@@ -53,6 +54,18 @@ def test_probabilities_use_the_temperature() -> None:
     expected = (model.scores(features) / model.temperature).softmax(1)
     assert torch.equal(model.probabilities(features), expected)
     assert model.temperature != pytest.approx(0.7)  # the default for seven features
+
+
+def test_the_temperature_is_that_of_means_with_one_image_more() -> None:
+    assert one_more_image(torch.tensor([2, 2, 1])) == pytest.approx(0.5**0.4)
+    assert one_more_image(torch.tensor([2, 4])) == pytest.approx((0.5**0.4 + 0.75**0.4) / 2)
+    assert one_more_image(torch.tensor([1, 1])) == 1
+    features, labels = features_and_labels(per_class=4)
+    model = fit_gaussian_classes(collect(features, labels), features, labels, shrinkage=0.3)
+    left_out = leave_one_out(collect(features, labels), features, labels, shrinkage=0.3)
+    assert left_out is not None
+    fitted = fit_temperature(left_out.scores, left_out.columns)
+    assert model.temperature == pytest.approx(fitted * 0.75**0.4)
 
 
 def test_one_image_per_class_works_and_refuses_nothing() -> None:

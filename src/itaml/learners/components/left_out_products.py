@@ -73,7 +73,7 @@ def _leave_out(
     r = residuals[groups.clamp_min(0)] * taken[:, :, None]  # (n, g, d)
     total = r.sum(1)
     left = (white.counts[columns] - taken.sum(1)).clamp_min(1).double()[:, None]  # 1 for a class's only image
-    z = torch.cat([r, (total / left.sqrt())[:, None]], 1)  # (n, g + 1, d)
+    z = _changes(r, left)  # (n, g + 1, d), or (n, 1, d)
     update = torch.linalg.inv(torch.eye(z.shape[1], dtype=z.dtype) / max(white.scale, 1e-300) - z @ z.mT)
     zx, zm = (z @ x[:, :, None])[:, :, 0], z @ means.T  # (n, g + 1), (n, g + 1, classes)
     plain = Products(x @ means.T, x.square().sum(1), means.square().sum(1).repeat(len(x), 1))
@@ -84,6 +84,13 @@ def _leave_out(
     mean_squares[own] = (means[columns] - shift).square().sum(1)
     zm[own[0], :, columns] -= (z @ shift[:, :, None])[:, :, 0]
     return _updated(Products(inner, plain.squares, mean_squares), zx, zm, update), strange
+
+
+def _changes(r: Tensor, left: Tensor) -> Tensor:
+    """Return Z; of a single image the two rows are multiples of each other, and one row does as well."""
+    if r.shape[1] == 1:
+        return r * (1 + 1 / left).sqrt()[:, None]
+    return torch.cat([r, (r.sum(1) / left.sqrt())[:, None]], 1)
 
 
 def _class_left_out(plain: Products, gram: Tensor, columns: Tensor, zx: Tensor, zm: Tensor, update: Tensor) -> Products:

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from itaml.data.remote_files import is_url
 from itaml.data.root import data_root
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.registry import unknown
@@ -26,6 +27,7 @@ class LoadOptions:
     root: Path = field(default_factory=data_root)
     image_size: int | None = None  # the source's own if None; data sets in memory keep theirs
     on_bad_image: Literal["skip", "fail"] = "skip"
+    url: str = ""  # where the data lies, if it is not on this machine
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,13 @@ class Benchmark:
     model: str
     memory: int
     p: int  # samples per continuum, beside p = 1
+    url: str = ""  # where the data lies, if the name of the benchmark says so and it is not on this machine
     path: Path | None = None  # where the data lies, if the name of the benchmark says so; fewer classes, fewer tasks
 
     def load(self, options: LoadOptions) -> Dataset:
         """Read the data set."""
         module, _, attribute = self.source.partition(":")
-        options = options if self.path is None else replace(options, root=self.path)
+        options = replace(options, root=self.path or options.root, url=self.url)
         dataset: Dataset = getattr(import_module(module), attribute)(options)
         return dataset
 
@@ -106,15 +109,17 @@ def _folder(name: str) -> Benchmark:
     where = name.removeprefix(FOLDER)
     if not where:
         raise SettingsError(f"name the folder of class folders: {FOLDER}PATH")
+    elsewhere = is_url(where)
     return Benchmark(
         name,
         f"the class folders in {where}, in 5 tasks, or as many as there are classes",
-        "itaml.data.sources.folder:load",
+        "itaml.data.sources.remote:load" if elsewhere else "itaml.data.sources.folder:load",
         tasks=5,
         model=_THIRD,
         memory=2000,
         p=20,
-        path=Path(where).expanduser(),
+        url=where if elsewhere else "",
+        path=None if elsewhere else Path(where).expanduser(),
     )
 
 
@@ -146,5 +151,6 @@ def build_stream(
     if split is not None:
         sizes: Sequence[int] | int = split
     else:
-        sizes = benchmark.tasks if benchmark.path is None else min(benchmark.tasks, len(classes))
+        named = benchmark.path is None and not benchmark.url
+        sizes = benchmark.tasks if named else min(benchmark.tasks, len(classes))
     return TaskStream(dataset, split_classes(classes, sizes=sizes, order_seed=order_seed))

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from itaml.data.decoding import MAX_PIXELS, BadImageError, decode, extensions
+from itaml.data.decoding import MAX_PIXELS, BadImageError, Pixels, decode, extensions
 from itaml.data.images import Shape
 from itaml.hardware.machine import cores
 
@@ -69,6 +69,19 @@ class FileIndex:
         """Return the path of a file."""
         return os.path.join(self.folders[self.folder_of[row]], self.name(row))
 
+    def image(self, row: int, size: int, max_pixels: int) -> Pixels:
+        """Decode a file (see `decode` for errors)."""
+        return decode(self.path(row), size=size, max_pixels=max_pixels)
+
+
+class ImageIndex(Protocol):
+    """Where `FilePixels` gets its images: files of this machine, files at URLs, members of archives."""
+
+    def __len__(self) -> int: ...
+
+    def image(self, row: int, size: int, max_pixels: int) -> Pixels:
+        """Return the pixels of a row (size, size, 3), or raise BadImageError."""
+
 
 @dataclass(eq=False)
 class BadImages:
@@ -95,7 +108,7 @@ class FilePixels:
     With `on_bad="skip"` an unreadable image is left out and noted in `bad`, once; with `"fail"` it is a DataError.
     """
 
-    index: FileIndex
+    index: ImageIndex
     size: int
     on_bad: Literal["skip", "fail"] = "skip"
     workers: int | None = None  # threads; as many as this process may use cores if None
@@ -136,7 +149,7 @@ class FilePixels:
         if row in self._bad_rows:
             return False
         try:
-            buffer[at] = decode(self.index.path(row), size=self.size, max_pixels=self.max_pixels)
+            buffer[at] = self.index.image(row, self.size, self.max_pixels)
         except BadImageError as error:
             if self.on_bad == "fail":
                 raise

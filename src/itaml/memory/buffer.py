@@ -2,17 +2,23 @@
 
 With the selection `content` a class keeps the images with the smallest keys, which follow from their content, and every
 class has the same share. What is kept then depends on the images alone and not on the order in which they arrived.
+
+A memory of more than `MAP_ABOVE` bytes is kept in a memory-mapped file (`itaml.memory.mapped_store`); what it holds and
+returns is the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
-from itaml.data.images import ClassId, ImageSet
+from itaml.data.images import ArrayPixels, ClassId, ImageSet
 from itaml.errors import CheckpointError, SettingsError
+from itaml.memory import mapped_store
+from itaml.memory.mapped_store import MappedStore
 from itaml.memory.selection import SELECTIONS, content_keys, herding_order, random_order
 
 Features = Callable[[Tensor], Tensor]
@@ -34,6 +40,7 @@ class Memory:
         self.budget = budget
         self.selection = selection
         self._images: dict[ClassId, Tensor] = {}  # class -> (k, c, h, w), best first
+        self._store: MappedStore | None = None  # of which the images are views, if there are many
         self._keys: dict[ClassId, Tensor] = {}  # class -> (k,), of the selection `content` alone
 
     def __len__(self) -> int:
@@ -90,6 +97,7 @@ class Memory:
             return
         self.check_room(len(known))
         shares = {class_id: self.share(rank, len(known)) for rank, class_id in enumerate(known)}
+        store = self._new_store(images)
         for class_id in known:
             if class_id not in arriving:
                 self.keep(class_id, torch.arange(min(self.count(class_id), shares[class_id])))
@@ -97,6 +105,20 @@ class Memory:
                 self._merge_by_key(class_id, images, keys, shares[class_id])
             else:
                 self._images[class_id] = self._choose(class_id, images, shares[class_id], generator, features)
+            if store is not None:
+                self._images[class_id] = store.put(self._images[class_id])
+        self._store = store
+
+    def _new_store(self, images: ImageSet) -> MappedStore | None:
+        """Return a mapped store for the whole budget, if it is large."""
+        pixels = self.budget * math.prod(images.shape)
+        if pixels * 8 <= mapped_store.MAP_ABOVE:  # whatever their type is
+            return None
+        some = next(iter(self._images.values()), None)
+        some = images.batch(torch.arange(min(1, len(images))))[0] if some is None else some
+        if pixels * some.element_size() <= mapped_store.MAP_ABOVE:
+            return None
+        return MappedStore(self.budget, images.shape, some.dtype)
 
     def _merge_by_key(self, class_id: ClassId, images: ImageSet, keys: Tensor | None, limit: int) -> None:
         positions = (images.labels == class_id).nonzero().flatten()
@@ -175,6 +197,10 @@ class Memory:
         if not kept:
             return None
         labels = torch.cat([torch.full((self.count(c),), c) for c in kept])
+        rows = [None if self._store is None else self._store.rows_of(self._images[c]) for c in kept]
+        mapped = [one for one in rows if one is not None]
+        if self._store is not None and len(mapped) == len(kept):  # no image is copied
+            return ImageSet(ArrayPixels(self._store.values), labels, torch.cat(mapped))
         return ImageSet.from_arrays(torch.cat([self._images[c] for c in kept]), labels)
 
     def state_dict(self) -> dict[str, object]:
@@ -198,6 +224,7 @@ class Memory:
         try:
             self.budget = int(state["budget"])  # type: ignore[call-overload]
             self.selection = str(state["selection"])
+            self._store = None
             self._images = {c: state["images"][str(c)].clone() for c in state["classes"]}  # type: ignore[index, attr-defined]
             keys = state.get("keys", {})
             self._keys = {c: keys[str(c)].clone() for c in self._images} if self.selection == "content" else {}  # type: ignore[index]

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import capacity_tables
 import document_tables as tables
 import photos_tables
 import reproduction_tables as reproduction
@@ -45,6 +46,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-what-matters": reproduction.what_matters,
     "reproduction-trials": reproduction.trials,
     "reproduction-authors-cifar": reproduction.authors_cifar,
+    "capacity-basis": capacity_tables.basis,
+    "capacity-costs": capacity_tables.costs,
+    "capacity-predicted": capacity_tables.predicted,
     "photos-incremental": photos_tables.incremental,
     "photos-forgetting": photos_tables.forgetting,
     "photos-unknown": photos_tables.unknown,

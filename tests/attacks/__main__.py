@@ -1,6 +1,6 @@
 """Run the attacks at full size, print a table and write it as JSON.
 
-    python -m attacks [--only "images pickles"] [--share 0.1] [--output FILE]
+    python -m attacks [--only "images pickles"] [--share 0.1] [--jobs 2] [--output FILE]
 
 Attacks that were not run keep the figures that the file has of them.
 """
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attacks.harness import Attack
+from attacks.harness import Attack, Jobs
 
 OUTPUT = Path(__file__).parents[2] / "benchmarks" / "results" / "attacks.json"
 
@@ -57,9 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="names of attacks; all by default")
     parser.add_argument("--share", type=float, default=1.0, help="share of the trials; the file is written for 1 only")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once, for attacks that can be divided")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    Jobs.count = given.jobs
     logging.getLogger("itaml").setLevel(logging.ERROR)
     known: dict[str, Any] = json.loads(given.output.read_text())["attacks"] if given.output.exists() else {}
     failed = False

@@ -11,7 +11,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ import numpy as np
 import typer.main
 from PIL import Image
 
-from attacks.harness import Tally, import_everything, isolated
+from attacks.harness import Tally, import_everything, in_parallel, isolated
+from attacks.model_support import learned
 from itaml.cli.main import _run, app, prepare_process
 
 CODES = {0, 1, 2, 130, 141}
@@ -53,13 +54,19 @@ PATHS = (
 
 def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     """Run random command lines in a folder with a model, a run, images and odd files."""
-    tally = Tally()
     import_everything()
+    learned(folder / "warm")  # loads what only training loads, before the forks
+    return in_parallel(trials, attempts, folder, draw)
+
+
+def attempts(numbers: Sequence[int], folder: Path, draw: random.Random) -> Tally:
+    """Run some of the command lines, one after another in one folder."""
+    tally = Tally()
     (folder / "x").mkdir()
     root = folder / "x"
     write_files(root)
-    for words in lines(trials, draw):
-        ended = isolated(lambda words=words: execute(words, root), seconds=40)  # type: ignore[misc]
+    for words in lines(len(numbers), draw):
+        ended = isolated(lambda words=words: execute(words, root), seconds=120)  # type: ignore[misc]
         wrong = ended.wrong(most_megabytes=3000) if ended.how != "value" else judged(*ended.value)
         shown = " ".join(word if len(word) < 60 else word[:60] + "..." for word in words)
         tally.add(ascii(shown), wrong, f"exit code {ended.value[0]}" if ended.how == "value" else ended.how)
@@ -176,6 +183,6 @@ def write_files(root: Path) -> None:
     (root / "run" / "config.json").write_text("[" * 100_000)
     (root / "run" / "result.json").write_text(json.dumps({"format": 1, "tasks": "x"}))
     line = ["learn", "model", "images", "--epochs", "1", "--backbone", "mlp", "--precision", "fp32"]
-    ended = isolated(lambda: execute(line, root, interrupt=90.0), seconds=100)
+    ended = isolated(lambda: execute(line, root, interrupt=900.0), seconds=1000)
     assert ended.how == "value", ended.value
     assert ended.value[0] == 0, ended.value

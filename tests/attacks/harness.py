@@ -174,6 +174,45 @@ def in_batches(
             tally.add(name(batch[0]), wrong or f"{ended.how}: {ended.value}", ended.how)
 
 
+Work = Callable[[Sequence[int], Path, random.Random], Tally]
+
+
+def in_parallel(trials: int, work: Work, folder: Path, draw: random.Random) -> Tally:
+    """Divide numbered trials among `Jobs.count` processes, each with a folder and a generator of its own.
+
+    The generators depend on the number of processes, so the same trials are repeated with the same number only.
+    """
+    tally, children = Tally(), list[tuple[Child, Path]]()
+    for job in range(Jobs.count):
+        place, numbers = folder / f"job {job}", range(job, trials, Jobs.count)
+        place.mkdir()
+        own = random.Random(draw.getrandbits(64))
+        if Jobs.count == 1:
+            return work(numbers, place, own)
+        report = folder / f"report {job}.json"
+        children.append((start_child(lambda: _written(work(numbers, place, own), report)), report))  # noqa: B023
+    for child, report in children:
+        child.join()
+        if not report.exists():
+            tally.failed("a process of the attack ended without a word")
+            continue
+        found = json.loads(report.read_text())
+        tally.trials += found["trials"]
+        tally.outcomes.update(found["outcomes"])
+        tally.failures += found["failures"]
+    return tally
+
+
+class Jobs:
+    """How many processes an attack may use at once."""
+
+    count = 1
+
+
+def _written(tally: Tally, report: Path) -> None:
+    report.write_text(json.dumps({"trials": tally.trials, "outcomes": tally.outcomes, "failures": tally.failures}))
+
+
 def spread(items: Sequence[Item], count: int) -> list[Item]:
     """Return at most `count` of the items, spread evenly over them."""
     return [items[number * len(items) // count] for number in range(count)] if count < len(items) else list(items)

@@ -22,7 +22,7 @@ import torch
 
 from attacks.harness import Ended, Tally, isolated, killed, start_child
 from attacks.kill_learn import sleeping
-from attacks.long_life_steps import Measured, forget, learn, measure_accuracy, predict_until, roll_back, state
+from attacks.long_life_steps import TRAIN, Measured, forget, learn, measure_accuracy, predict_until, roll_back, state
 from itaml.experiment.environment import environment
 from itaml.modelstore.image_classifier import ImageClassifier
 
@@ -126,8 +126,13 @@ def main() -> None:
         print(name, len(life.learns), "learns", life.kills, "kills", life.tally.failures)
         counts = {key: getattr(life, key) for key in ("kills", "rollbacks", "forgets", "predictions")}
         lives[name] = {**counts, "failures": life.tally.failures, "learns": [asdict(one) for one in life.learns]}
-    value = {"environment": environment(), "memory": MEMORY, "lives": lives}
-    given.output.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        write(given.output, lives)
+
+
+def write(path: Path, lives: dict[str, Any]) -> None:
+    """Write what was measured so far."""
+    value = {"environment": environment(), "memory": MEMORY, "images_per_class": TRAIN, "lives": lives}
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from attacks.command_lines import execute, judged
 from attacks.folder_makers import FILES, TEXTS, THINGS, put_thing, wrong_record, wrong_state, wrong_tensors
-from attacks.harness import Tally, import_everything, isolated
+from attacks.harness import Tally, import_everything, in_parallel, isolated
 from attacks.model_support import copied, learned
 from modelstore_support import write_digits
 
@@ -18,14 +19,21 @@ COMMANDS = (["info", "m"], ["verify", "m"], ["predict", "m", "images"], ["learn"
 
 def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     """Make hostile copies of a model and run every command on each."""
-    tally = Tally()
     import_everything()
     original = learned(folder / "original")
     write_digits(folder / "digits", {"more": (4,), "rest": (5,)}, test=10)
-    for number in range(trials):
+    return in_parallel(
+        trials, lambda numbers, place, own: attempts(numbers, original, folder / "digits", place, own), folder, draw
+    )
+
+
+def attempts(numbers: Sequence[int], original: Path, digits: Path, folder: Path, draw: random.Random) -> Tally:
+    """Make some of the hostile copies."""
+    tally = Tally()
+    for number in numbers:
         root = folder / f"x{number}"
         root.mkdir()
-        name = prepare(original, root, folder / "digits", number, draw)
+        name = prepare(original, root, digits, number, draw)
         for command in draw.sample(COMMANDS, len(COMMANDS)):
             words = [*command, *(["--precision", "fp32"] if command[0] in ("predict", "learn") else [])]
             words += ["--epochs", "1"] if command[0] == "learn" else []

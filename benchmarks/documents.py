@@ -15,6 +15,7 @@ from pathlib import Path
 
 import capacity_tables
 import document_tables as tables
+import long_life
 import photos_tables
 import reproduction_tables as reproduction
 from document_parts import cell, runs
@@ -40,6 +41,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "tiny-imagenet-10-progress": lambda: tables.progress("tiny-imagenet-10", "best"),
     "ten-thousand": tables.ten_thousand,
     "attacks": tables.attacks,
+    "long-life": long_life.summary,
+    "long-life-flat": long_life.statement,
     "reproduction-after-each-task": reproduction.after_each_task,
     "reproduction-seeds": reproduction.seeds,
     "reproduction-optimiser": reproduction.optimiser,

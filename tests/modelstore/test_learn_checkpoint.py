@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,23 @@ def test_a_damaged_checkpoint_is_ignored(tmp_path: Path) -> None:
     classifier.learn(*digits(0), callback=lambda e: seen.append(e.epoch) if isinstance(e, EpochDone) else None)
     assert seen == [1, 2, 3, 4]
     assert not classifier.verify()
+
+
+def test_a_disk_without_room_for_checkpoints_does_not_change_what_is_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, starved = made(tmp_path / "whole"), made(tmp_path / "starved")
+    whole.learn(*digits(1))
+    real, refused = os.fsync, list[int]()
+
+    def full(handle: int) -> None:
+        if any(CHECKPOINT in name for name in os.listdir(tmp_path / "starved")):
+            refused.append(handle)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    starved.learn(*digits(1))
+    assert len(refused) == 4, "once for every epoch"
+    assert sorted(os.listdir(tmp_path / "starved")) == ["current.json", "lock", "versions"]
+    assert same_bits(starved._model.state(), whole._model.state())

@@ -76,7 +76,9 @@ def statement() -> str:
         flat = [f"{q.title} (x {ratio:.2f})" for q, ratio in grown.items() if ratio <= FLAT]
         rising = [f"{q.title} (x {ratio:.2f}, {_slope(life, q, result)})" for q, ratio in grown.items() if ratio > FLAT]
         said = f"{name}: " + (f"{_listed(flat)} stay flat" if len(flat) > 1 else f"{_listed(flat)} stays flat")
-        sentences.append(f"* {said}" + (f"; {_listed(rising)} grows" if rising else "") + ".")
+        sentences.append(
+            f"* {said}" + (f"; {_listed(rising)} {'grow' if len(rising) > 1 else 'grows'}" if rising else "") + "."
+        )
     return "\n".join(sentences)
 
 

@@ -140,6 +140,27 @@ def test_a_model_that_cannot_be_loaded_can_be_tried_again(visit: Callable[..., A
     page.wait_for_selector(".class-card")
 
 
+def test_photos_that_were_refused_can_be_named_later(visit: Callable[..., Any], fake: Any, photos: Photos) -> None:
+    fake.fake.fail["/v1/predict"] = (503, "too many images are waiting")
+    window = visit(expected=REFUSED)
+    page = window.open()
+    window.add("name", [photos["mug"][0]])
+    page.wait_for_selector("text=1 photo is not named yet.")
+    window.said("too many images are waiting")
+    fake.fake.fail.clear()
+    page.click("text=Name now")
+    page.wait_for_selector(".card.known")
+
+
+def test_a_server_that_is_starting_is_asked_again(visit: Callable[..., Any], fake: Any) -> None:
+    fake.fake.fail["/v1/model"] = (503, "the model is being loaded")
+    window = visit(expected=REFUSED)
+    page = window.open()
+    assert page.locator("#model-line").text_content() == "not loaded"
+    fake.fake.fail.clear()
+    page.wait_for_selector("#model-line:text('version 3')")
+
+
 def test_an_empty_model_says_what_to_do(visit: Callable[..., Any], fake: Any) -> None:
     fake.fake.classes, fake.fake.version, fake.fake.history = {}, 0, []
     window = visit()

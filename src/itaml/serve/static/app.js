@@ -105,7 +105,9 @@ async function load() {
     if (!isLearning()) await Promise.race([findJob(), new Promise((resolve) => setTimeout(resolve, 1000))]);
     resumeNaming();
   } catch (error) {
-    if (!error.offline) complain(error, "The model could not be loaded");
+    if (error.status === 503)
+      setTimeout(load, RETRY_MS); // the server is starting, and the tabs say so
+    else if (!error.offline) complain(error, "The model could not be loaded");
   }
 }
 

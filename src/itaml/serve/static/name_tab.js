@@ -6,7 +6,18 @@ import { confirmed } from "./dialogs.js";
 import { button, fill, h, icon, spinner } from "./dom.js";
 import { dropZone } from "./drop_zone.js";
 import { nameCard } from "./name_card.js";
-import { addPhotos, changedFrom, forgetItems, isStale, named, nameAgain, naming, setMode, shown } from "./naming.js";
+import {
+  addPhotos,
+  changedFrom,
+  forgetItems,
+  isStale,
+  named,
+  nameAgain,
+  nameAll,
+  naming,
+  setMode,
+  shown,
+} from "./naming.js";
 import { say } from "./say.js";
 import { shared, when } from "./shared.js";
 import { count } from "./words.js";
@@ -155,7 +166,18 @@ function summaryOf(items) {
       h("p", {}, `${count(corrected, "photo is", "photos are")} collected for the next learn.`),
       h("a", { class: "button plain small", href: "#teach" }, "Go to Teach"),
     );
-  return [h("div", { class: "summary-row" }, left, actions), stale, teach];
+  const open = items.filter((item) => !item.alone && !item.failed).length;
+  const later =
+    open > 0 &&
+    !naming.busy &&
+    h(
+      "div",
+      { class: "notice slim" },
+      icon("refresh"),
+      h("p", {}, `${count(open, "photo is", "photos are")} not named yet.`),
+      button("Name now", { kind: "primary small", click: nameAll, "data-key": "now" }),
+    );
+  return [h("div", { class: "summary-row" }, left, actions), later, stale, teach];
 }
 
 function save() {

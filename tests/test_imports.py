@@ -53,6 +53,7 @@ COMMANDS = [
     "rename",
     "merge",
     "relabel",
+    "rebase",
     "serve",
     "export",
     "push",

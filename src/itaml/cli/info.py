@@ -48,6 +48,9 @@ def command(
 
 
 def _print(info: dict[str, Any]) -> None:
+    from itaml.cli.learn import measured_on
+    from itaml.modelstore.manifest import TaskScore
+
     kept = f"{count(len(info['versions_kept']), 'version')} kept"
     print(f"{info['path']}: version {info['version']}, format {info['format']}, {size(info['bytes'])}, {kept}")
     if not info["tasks"]:
@@ -64,7 +67,8 @@ def _print(info: dict[str, Any]) -> None:
         for t in info["tasks"]
     ]
     print_table(["task", "learned", "images", "exemplars", "classes"], rows, align="rlrrl")
-    print("\naccuracy in per cent after each learn, on validation images, each alone among all classes:")
+    scores = [TaskScore(**task) for learn in info["learns"] for task in learn["tasks"]]
+    print(f"\naccuracy in per cent after each learn, on {measured_on(scores)}, each alone among all classes:")
     history = [
         [
             learn["date"],
@@ -74,5 +78,14 @@ def _print(info: dict[str, Any]) -> None:
         ]
         for learn in info["learns"]
     ]
+    history += [
+        [edit["date"], "rebased", "", "  ".join(percent(task["after"]) for task in edit["tasks"])]
+        for edit in info["edits"]
+        if edit["tasks"]
+    ]
+    history.sort(key=lambda row: row[0])
     if history:
         print_table(["learned", "new data", "all tasks", "task by task"], history, align="lrrl")
+    for edit in info["edits"]:
+        if edit["detail"]:
+            print(f"rebased on {edit['date']}: {printable(edit['detail'])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from itaml.modelstore.image_classifier import ImageClassifier
     from itaml.modelstore.labelled_inputs import LabelledInputs
     from itaml.modelstore.learning import LearnReport
+    from itaml.modelstore.manifest import TaskScore
 
 FIXED = ("method", "backbone", "image_size", "memory", "preset", "seed")  # options that hold for a model's life
 
@@ -168,6 +169,16 @@ def _shown(progress: Any) -> Callback:
     return callback
 
 
+def measured_on(scores: Sequence[TaskScore]) -> str:
+    """Return what images accuracies were measured on."""
+    kinds = {score.left_out for score in scores if score.images}
+    if kinds == {True}:
+        return "exemplars, each predicted as if it had not been learned (leave-one-out)"
+    if kinds == {True, False}:
+        return "validation images, or exemplars left out one by one where a task has none"
+    return "validation images"
+
+
 def _print_report(classifier: ImageClassifier, report: LearnReport) -> None:
     from itaml.cli.formatting import count, listed, percent, printable
     from itaml.cli.progress import duration
@@ -184,10 +195,10 @@ def _print_report(classifier: ImageClassifier, report: LearnReport) -> None:
     print(f"learned {what} from {count(total, 'image')} in {duration(record.seconds)}")
     knows = f"{count(len(classifier.classes), 'class')} in {count(len(classifier.tasks), 'task')}"
     print(f"{classifier.path} is at version {classifier.version} and knows {knows}\n")
-    print("accuracy in per cent on validation images, each alone among all classes:")
+    print(f"accuracy in per cent on {measured_on(record.tasks)}, each alone among all classes:")
     rows = [
         [str(score.task + 1), str(score.images), percent(score.before), percent(score.after), listed(task.classes)]
         for score, task in zip(record.tasks, classifier.tasks, strict=True)
     ]
-    rows.append(["new data", str(record.validation_images), "", percent(record.validation), ""])
+    rows.append(["new data", str(record.validation_images or ""), "", percent(record.validation), ""])
     print_table(["task", "images", "before", "after", "classes"], rows, align="rrrrl")

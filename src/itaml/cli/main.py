@@ -31,6 +31,7 @@ from itaml.cli import (
     processes,
     pull,
     push,
+    rebase,
     report,
     rollback,
     run,
@@ -60,6 +61,7 @@ app.command("forget", short_help="Remove classes from a model.")(editing.forget)
 app.command("rename", short_help="Give a class of a model another name.")(editing.rename)
 app.command("merge", short_help="Make two classes of a model one.")(editing.merge)
 app.command("relabel", short_help="Move images of a model to another class.")(editing.relabel)
+app.command("rebase", short_help="Learn a model again with another backbone or method.")(rebase.command)
 app.command("serve", short_help="Serve a model over HTTP, with a page for browsers.")(serve.command)
 app.command("export", short_help="Write a model as one ONNX file.")(export.command)
 app.command("push", short_help="Upload a model to the Hugging Face Hub.")(push.command)

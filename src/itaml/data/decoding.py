@@ -29,6 +29,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError, _imaging
 
 from itaml.data.decode_memory import HEAD, MAX_MEMORY, estimate, reserved, resolutions
+from itaml.data.fitting import GAP, PLAIN, Fitting
 from itaml.errors import DataError, UnsafeFileError
 from itaml.storage import open_regular
 
@@ -36,7 +37,6 @@ MAX_PIXELS = 80_000_000  # 320 MB as RGB; below the number at which Pillow itsel
 MAX_FILE = 1_000_000_000  # bytes
 LARGE = 4_000_000  # pixels from which an image is converted in bands
 BAND = 1_000_000  # pixels of a band
-GAP = 3  # an image is reduced by whole factors to this many times the wanted side, and then resampled
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2")
 HEIF_EXTENSIONS = (".heic", ".heif")  # with the optional package pillow-heif
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # no format that runs a program (EPS, PDF)
@@ -65,19 +65,22 @@ class BadImageError(DataError):
         self.reason = reason
 
 
-def decode(source: Source, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> Pixels:
+def decode(
+    source: Source, *, size: int | None = None, fitting: Fitting = PLAIN, max_pixels: int = MAX_PIXELS
+) -> Pixels:
     """Return the pixels of a file as RGB (height, width, 3).
 
     Args:
         source: the file, or its bytes.
         size: side of the square returned: the image's centre square, scaled. None keeps the image as it is.
+        fitting: how large the centre square is, and how it is scaled.
         max_pixels: images with more are refused.
 
     Raises:
         BadImageError: the file is missing, not an image, broken, or too large.
     """
     try:
-        return _decode(source, size, max_pixels)
+        return _decode(source, size, fitting, max_pixels)
     except Exception as error:  # on hostile bytes Pillow's readers raise nearly anything; all of it means: unreadable
         raise BadImageError(source if isinstance(source, str) else "an image", _reason(error)) from error
 
@@ -102,12 +105,13 @@ def _open(source: Source) -> BinaryIO:
     return io.BytesIO(source) if isinstance(source, bytes) else open_regular(os.path.realpath(source), limit=MAX_FILE)
 
 
-def _decode(source: Source, size: int | None, max_pixels: int) -> Pixels:
+def _decode(source: Source, size: int | None, fitting: Fitting, max_pixels: int) -> Pixels:
     with open_image(source) as image:
         width, height = image.size
         if width * height > max_pixels:
             raise ValueError(f"{width} x {height} pixels are more than the limit of {max_pixels}")
-        needed = estimate(image, scale=_set_scale(image, source, size))
+        side = None if size is None else fitting.source_side(size)
+        needed = estimate(image, scale=_set_scale(image, source, side))
         if needed > MAX_MEMORY:
             raise ValueError(
                 f"{width} x {height} pixels of {image.format} take {needed // 10**6} MB to decode, "
@@ -116,9 +120,9 @@ def _decode(source: Source, size: int | None, max_pixels: int) -> Pixels:
         with reserved(needed):
             image.load()
             turn = _TURNS.get(image.getexif().get(ORIENTATION, 1))  # after loading: TIFF turns itself, drops the tag
-            small = in_bands(image, size) if image.width * image.height > LARGE else to_rgb(image)
+            small = in_bands(image, side) if image.width * image.height > LARGE else to_rgb(image)
             if size is not None:
-                small = fit(small, size)  # a centre square stays one when it is turned, so the small image is turned
+                small = fitting.resample(small, (size, size))  # a centre square stays one when it is turned
             return np.asarray(small if turn is None else small.transpose(turn))
 
 
@@ -164,7 +168,7 @@ def in_bands(image: Image.Image, size: int | None) -> Image.Image:
 
     Args:
         image: an image of any mode.
-        size: side of the square that `fit` will make of it; None reduces nothing.
+        size: shorter side of an image that is good enough for what is made of it; None reduces nothing.
 
     Raises:
         ValueError: see `to_rgb`.
@@ -179,17 +183,6 @@ def in_bands(image: Image.Image, size: int | None) -> Image.Image:
         band = to_rgb(image.crop((0, top, width, min(top + rows, height))))
         small.paste(band.reduce(factor) if factor > 1 else band, (0, top // factor))
     return small
-
-
-def fit(image: Image.Image, size: int) -> Image.Image:
-    """Scale the centre square of an image to `size` by `size`; an image of that size is left alone."""
-    width, height = image.size
-    if (width, height) == (size, size):
-        return image
-    side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
-    box = (left, top, left + side, top + side)
-    return image.resize((size, size), Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
 
 
 def _from_wide(image: Image.Image) -> Image.Image:

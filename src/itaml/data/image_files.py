@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from itaml.data.decoding import MAX_PIXELS, BadImageError, Pixels, decode, extensions
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.images import Shape
 from itaml.hardware.machine import cores
 
@@ -69,9 +70,9 @@ class FileIndex:
         """Return the path of a file."""
         return os.path.join(self.folders[self.folder_of[row]], self.name(row))
 
-    def image(self, row: int, size: int, max_pixels: int) -> Pixels:
+    def image(self, row: int, size: int, max_pixels: int, fitting: Fitting = PLAIN) -> Pixels:
         """Decode a file (see `decode` for errors)."""
-        return decode(self.path(row), size=size, max_pixels=max_pixels)
+        return decode(self.path(row), size=size, fitting=fitting, max_pixels=max_pixels)
 
 
 class ImageIndex(Protocol):
@@ -79,7 +80,7 @@ class ImageIndex(Protocol):
 
     def __len__(self) -> int: ...
 
-    def image(self, row: int, size: int, max_pixels: int) -> Pixels:
+    def image(self, row: int, size: int, max_pixels: int, fitting: Fitting = PLAIN) -> Pixels:
         """Return the pixels of a row (size, size, 3), or raise BadImageError."""
 
 
@@ -113,6 +114,7 @@ class FilePixels:
     on_bad: Literal["skip", "fail"] = "skip"
     workers: int | None = None  # threads; as many as this process may use cores if None
     max_pixels: int = MAX_PIXELS
+    fitting: Fitting = PLAIN
     bad: BadImages = field(default_factory=BadImages)
     _bad_rows: dict[int, object] = field(default_factory=dict, init=False)
 
@@ -149,7 +151,7 @@ class FilePixels:
         if row in self._bad_rows:
             return False
         try:
-            buffer[at] = self.index.image(row, self.size, self.max_pixels)
+            buffer[at] = self.index.image(row, self.size, self.max_pixels, self.fitting)
         except BadImageError as error:
             if self.on_bad == "fail":
                 raise

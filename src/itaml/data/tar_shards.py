@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itaml.data.decoding import BadImageError, Pixels, decode, extensions
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.remote_cache import RemoteCache
 from itaml.errors import DataError
 from itaml.safe_files import parse_json
@@ -113,14 +114,14 @@ class ShardImages:
     def __len__(self) -> int:
         return len(self.shard)
 
-    def image(self, row: int, size: int, max_pixels: int) -> Pixels:
+    def image(self, row: int, size: int, max_pixels: int, fitting: Fitting = PLAIN) -> Pixels:
         """Read and decode an image (see `decode` for errors)."""
         url = self.urls[self.shard[row]]
         try:
             with self.cache.fetch(url).open("rb") as file:
                 file.seek(int(self.offset[row]))
                 data = file.read(int(self.size[row]))
-            return decode(data, size=size, max_pixels=max_pixels)
+            return decode(data, size=size, fitting=fitting, max_pixels=max_pixels)
         except BadImageError as error:
             raise BadImageError(f"{url} at byte {self.offset[row]}", error.reason) from error
         except (OSError, DataError) as error:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from itaml.data.fitting import Interpolation
 from itaml.data.images import Shape
 from itaml.errors import DataError
 from itaml.models.backbones.hub import open_backbone
@@ -118,7 +119,8 @@ class FeatureExtractor:
         return torch.cat([self._features(part.to(self.device)) for part in images.split(batch)])
 
     def _features(self, images: Tensor) -> Tensor:
-        resized = _resized(_with_channels(images, self.image_shape[0]), self.extraction.size)
+        method = self.backbone.spec.preprocessing.interpolation
+        resized = _resized(_with_channels(images, self.image_shape[0]), self.extraction.size, method)
         views = [resized, resized.flip(3)] if self.extraction.flip else [resized]
         features = torch.stack([self.running.features(view) for view in views], 1)
         return pool_views(features.cpu(), self.extraction.transform).float()
@@ -163,8 +165,11 @@ def _with_channels(images: Tensor, channels: int) -> Tensor:
     return images.expand(-1, channels, -1, -1) if images.shape[1] == 1 and channels > 1 else images
 
 
-def _resized(images: Tensor, size: int) -> Tensor:
+def _resized(images: Tensor, size: int, method: Interpolation) -> Tensor:
     if images.shape[2:] == (size, size):
         return images
-    values = F.interpolate(images.float(), size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+    if method == "nearest":
+        return F.interpolate(images, size=(size, size), mode="nearest-exact")
+    mode = "bilinear" if method == "bilinear" else "bicubic"  # the nearest that torch has to lanczos
+    values = F.interpolate(images.float(), size=(size, size), mode=mode, antialias=True, align_corners=False)
     return values.round().clamp(0, 255).to(torch.uint8)

@@ -82,11 +82,12 @@ def task_scores(
         part = of_task(old if task < len(before) else new, task_map, task)
         earlier = before[task] if task < len(before) else None
         if part is not None:
-            images, after = len(part[1]), _accuracy_of(learner, part)
+            images, after, left = len(part[1]), _accuracy_of(learner, part), False
         else:
+            left = True
             images, after = left_out_accuracy(exemplars, task_map.tasks[task])
             earlier = last[task].after if task < min(len(before), len(last)) and images else None
-        scores.append(TaskScore(task=task, images=images, before=earlier, after=after))
+        scores.append(TaskScore(task=task, images=images, before=earlier, after=after, left_out=left and images > 0))
     return tuple(scores)
 
 

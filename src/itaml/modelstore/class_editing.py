@@ -94,7 +94,9 @@ def merge(model: Model, source: str, target: str) -> Model:
         validation[kept] = torch.cat(parts)
     manifest = without_classes(old, frozenset({source}), into=target)
     manifest = manifest.model_copy(update={"stored_images": merged(old.stored_images, gone, kept)})
-    return _renumbered(replace(model, manifest=manifest, validation_images=validation), old, [gone])
+    learned = model.learned.renumbered({**{label: label for label in range(len(old.classes))}, gone: kept})
+    done = replace(model, manifest=manifest, validation_images=validation, learned=learned)
+    return _renumbered(done, old, [gone])
 
 
 def editable(model: Model) -> Editable:
@@ -116,4 +118,5 @@ def _renumbered(model: Model, before: Manifest, gone: Iterable[int]) -> Model:
     validation = {ids[old]: pixels for old, pixels in model.validation_images.items() if old in ids}
     stored = renumbered(model.manifest.stored_images, ids)
     manifest = model.manifest.model_copy(update={"stored_images": stored})
-    return replace(model, manifest=manifest, validation_images=validation)
+    learned = model.learned.renumbered(ids)
+    return replace(model, manifest=manifest, validation_images=validation, learned=learned)

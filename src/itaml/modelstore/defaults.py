@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from itaml.config import DEFAULT_PRESET, Settings, build, load_preset
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.images import Shape
 from itaml.errors import SettingsError, UnknownNameError
 from itaml.learners.api import Traits
@@ -72,6 +73,7 @@ class Choice:
     backbone: str | None
     pretrained: bool
     image_size: int
+    fitting: Fitting = PLAIN
 
 
 def choose(options: Options, statistics: ImageStatistics, *, gpu: bool) -> Choice:
@@ -99,9 +101,15 @@ def choose(options: Options, statistics: ImageStatistics, *, gpu: bool) -> Choic
         small = "mlp" if size <= SMALL_SIDES[-1] else "resnet18-third" if gpu else "resnet18-small"
         backbone = PHOTO_BACKBONE if photos else small if trained else PIXELS
     pretrained = backbone != PIXELS and backbone_traits(backbone).pretrained
-    if pretrained and options.image_size is None:
-        size = open_extractor(backbone).extraction.size
-    return Choice(method, backbone, pretrained, size)
+    if not pretrained and backbone != PIXELS and fields["backbone"].default == PIXELS:
+        raise SettingsError(
+            f"{method} trains no network and {backbone} has no weights: choose a pretrained backbone such as "
+            f"{PHOTO_BACKBONE}, or another method"
+        )
+    if not pretrained:
+        return Choice(method, backbone, False, size)
+    preprocessing = open_extractor(backbone).backbone.spec.preprocessing
+    return Choice(method, backbone, True, options.image_size or preprocessing.size, preprocessing.fitting)
 
 
 def default_image_size(options: Options, statistics: ImageStatistics) -> int:

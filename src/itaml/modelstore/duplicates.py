@@ -73,12 +73,14 @@ def stored_classes(*places: Stored) -> dict[bytes, set[ClassId]]:
 
 
 def known_images(model: Model) -> dict[bytes, set[ClassId]]:
-    """Return the classes under which a model keeps each content: as images, or in files of the store."""
-    if model.memory is not None:
-        return stored_classes(exemplars_of(model.memory), model.validation_images)
+    """Return the classes under which a model knows each content: as an image, in a file of the store, or its digest."""
     found: dict[bytes, set[ClassId]] = defaultdict(set)
+    if model.memory is not None:
+        found |= stored_classes(exemplars_of(model.memory), model.validation_images)
     for image in model.manifest.stored_images:
         found[bytes.fromhex(image.digest)].add(image.label)
+    for label, digest in model.learned.pairs():
+        found[digest].add(label)
     return dict(found)
 
 

@@ -15,6 +15,7 @@ from itaml.modelstore.exemplar_files import sweep
 from itaml.modelstore.history import with_edit
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.purging import earlier_version, known_classes, purged, under_same_names
+from itaml.modelstore.rebasing import RebaseReport, rebase
 from itaml.modelstore.relabelling import relabel
 from itaml.modelstore.stored import StoredModel
 from itaml.modelstore.version_writer import changing, write, write_with_past
@@ -90,6 +91,33 @@ class EditableModel(StoredModel):
             target = find_class(model.manifest.classes, to)
             done = relabel(model, images, target, compute=self._compute, callback=callback)
             return self._saved("relabel", (*done.sources, target), done.model, notes=done.notes)
+
+    def rebase(
+        self, *, backbone: str | None = None, method: str | None = None, callback: Callback = ignore
+    ) -> RebaseReport:
+        """Learn the model again with another backbone, method or both, from the images that it keeps.
+
+        Args:
+            backbone: its name; the present one if not given.
+            method: its name; the present one if not given.
+            callback: called with progress events.
+
+        Raises:
+            UsageError: neither is given, or nothing would change.
+            UnknownNameError: there is no such backbone or method.
+            SettingsError: the two do not go together.
+            DataError: nothing was learned, or no image of a class is kept.
+        """
+        report = rebase(
+            self.path,
+            backbone=backbone,
+            method=method,
+            compute=self._compute,
+            threads=self._threads,
+            callback=callback,
+        )
+        self.reload()
+        return report
 
     def _purge(self, classes: Sequence[str]) -> EditReport:
         model, earlier = self._latest(), earlier_version(self._folder)

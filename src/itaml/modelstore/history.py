@@ -55,8 +55,9 @@ def without_classes(manifest: Manifest, gone: frozenset[str], *, into: str | Non
         if names
     )
     learns = tuple(_learn_without(record, gone, into, numbers) for record in manifest.learns)
+    edits = tuple(edit.model_copy(update={"tasks": _renumbered(edit.tasks, numbers)}) for edit in manifest.edits)
     classes = tuple(name for name in manifest.classes if name not in gone)
-    return manifest.model_copy(update={"classes": classes, "tasks": tasks, "learns": learns})
+    return manifest.model_copy(update={"classes": classes, "tasks": tasks, "learns": learns, "edits": edits})
 
 
 def with_renamed(manifest: Manifest, old: str, new: str) -> Manifest:
@@ -79,9 +80,12 @@ def with_renamed(manifest: Manifest, old: str, new: str) -> Manifest:
     return manifest.model_copy(update={"classes": renamed(manifest.classes), "tasks": tasks, "learns": learns})
 
 
-def with_edit(manifest: Manifest, action: str, classes: tuple[str, ...]) -> Manifest:
+def with_edit(
+    manifest: Manifest, action: str, classes: tuple[str, ...], *, detail: str = "", tasks: tuple[TaskScore, ...] = ()
+) -> Manifest:
     """Return a record with one more correction in its history."""
-    entry = EditRecord(date=datetime.now(UTC).isoformat(timespec="seconds"), action=action, classes=classes)
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    entry = EditRecord(date=date, action=action, classes=classes, detail=detail, tasks=tasks)
     return manifest.model_copy(update={"edits": (*manifest.edits, entry)})
 
 
@@ -96,12 +100,16 @@ def _learn_without(record: LearnRecord, gone: frozenset[str], into: str | None, 
     moved = sum(number for name, number in record.images.items() if name in gone)
     if into is not None and moved:
         images[into] = images.get(into, 0) + moved
-    scores = (score for score in record.tasks if score.task in numbers)
     return record.model_copy(
         update={
             "new": tuple(name for name in record.new if name not in gone),
             "known": tuple(name for name in record.known if name not in gone),
             "images": images,
-            "tasks": tuple(score.model_copy(update={"task": numbers[score.task]}) for score in scores),
+            "tasks": _renumbered(record.tasks, numbers),
         }
     )
+
+
+def _renumbered(scores: tuple[TaskScore, ...], numbers: dict[int, int]) -> tuple[TaskScore, ...]:
+    left = (score for score in scores if score.task in numbers)
+    return tuple(score.model_copy(update={"task": numbers[score.task]}) for score in left)

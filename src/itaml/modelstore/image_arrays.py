@@ -12,6 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from itaml.data.decoding import MAX_PIXELS, to_rgb
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.errors import DataError
 
 CHANNELS = (1, 3)
@@ -96,25 +97,19 @@ def is_ragged(images: Any) -> bool:
     return isinstance(images, np.ndarray) and images.dtype.kind in "OU"
 
 
-def resized(pixels: Tensor, height: int, width: int) -> Tensor:
-    """Scale the centre of images (n, c, h, w) to height x width, as `data.decoding.fit` does with files."""
-    if tuple(pixels.shape[2:]) == (height, width):
+def resized(pixels: Tensor, height: int, width: int, fitting: Fitting = PLAIN) -> Tensor:
+    """Scale the centre of images (n, c, h, w) to height x width, as `data.decoding` does with files."""
+    if tuple(pixels.shape[2:]) == (height, width) and fitting.crop == 1:
         return pixels
-    old_height, old_width = pixels.shape[2:]
-    scale = min(old_width / width, old_height / height)
-    left, top = max(0.0, (old_width - width * scale) / 2), max(0.0, (old_height - height * scale) / 2)
-    box = (left, top, min(left + width * scale, old_width), min(top + height * scale, old_height))  # but for rounding
-    return torch.stack([_scale(image, (width, height), box) for image in pixels])
+    return torch.stack([_scale(image, (width, height), fitting) for image in pixels])
 
 
-def _scale(image: Tensor, size: tuple[int, int], box: tuple[float, float, float, float]) -> Tensor:
+def _scale(image: Tensor, size: tuple[int, int], fitting: Fitting) -> Tensor:
     if image.dtype == torch.uint8 and len(image) == 3:
         planes = [Image.fromarray(image.permute(1, 2, 0).contiguous().numpy())]
     else:
         planes = [Image.fromarray(plane.contiguous().numpy()) for plane in image]
-    done = [
-        torch.from_numpy(np.array(p.resize(size, Image.Resampling.BILINEAR, box=box, reducing_gap=3.0))) for p in planes
-    ]
+    done = [torch.from_numpy(np.array(fitting.resample(plane, size))) for plane in planes]
     return done[0].permute(2, 0, 1).contiguous() if done[0].dim() == 3 else torch.stack(done)
 
 

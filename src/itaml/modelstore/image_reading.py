@@ -1,4 +1,4 @@
-"""Read the images of a learn once: into memory where they fit, with a digest of the content of each."""
+"""Read the images of a learn once, with a digest of the content of each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from itaml.data.image_files import BadImages
-from itaml.data.images import ImageSet, Shape
+from itaml.data.images import ImageSet
 from itaml.errors import DataError
 from itaml.events import Callback, Event
 from itaml.modelstore.image_listing import what_to_install
 from itaml.modelstore.inputs import unreadable
 from itaml.modelstore.labelled_inputs import LabelledInputs
-from itaml.modelstore.manifest import PixelFormat
+from itaml.modelstore.manifest import Manifest, PixelFormat
+from itaml.modelstore.pixel_buffer import PixelBuffer
 from itaml.modelstore.pixels import LEAST_RANGE
 from itaml.text import count
 
-IN_MEMORY = 1 << 30  # bytes of pixels; larger sets are decoded anew in every epoch
 CHUNK = 256
 SAMPLED_IMAGES = 200  # images by which colour is judged
 SAMPLED_SIDE = 16  # at which colour is judged
@@ -49,27 +49,28 @@ class ReadImages:
     unreadable: tuple[tuple[str, str], ...] = ()  # the first of those that were skipped: path and reason
 
 
-def read_images(labelled: LabelledInputs, shape: Shape, pixels: PixelFormat, *, callback: Callback) -> ReadImages:
-    """Decode every image once.
+def read_images(labelled: LabelledInputs, manifest: Manifest, *, callback: Callback) -> ReadImages:
+    """Decode every image once, to the shape and pixel format of a model.
 
     Raises:
         DataError: none can be read, they cannot be converted to the model's pixel format, or all are alike.
     """
-    values = labelled.inputs.float_range
+    shape, pixels, values = manifest.shape, manifest.pixels, labelled.inputs.float_range
+    assert shape is not None
+    assert pixels is not None
     if values is not None and values[1] - values[0] < LEAST_RANGE:
         raise DataError(f"the float images span only {values[0]:.4g} to {values[1]:.4g}; scale them to 0..1")
-    wanted = labelled.inputs.images(labelled.labels, shape, pixels, exact=True)
+    wanted = labelled.inputs.images(labelled.labels, shape, pixels, exact=True, fitting=manifest.fitting)
     numbered = wanted.numbered()  # so that what is left tells which images it is
-    keep = len(wanted) * int(np.prod(shape)) <= IN_MEMORY
+    buffer = PixelBuffer(len(wanted) * int(np.prod(shape)) * (1 if pixels.dtype == "uint8" else 4))
     looked = set(np.linspace(0, len(wanted) - 1, min(SAMPLED_IMAGES, len(wanted))).astype(int).tolist())
-    parts, rows, digests, grey, done = [], [], [], True, 0
+    rows, digests, grey, done = [], [], True, 0
     for part, positions in numbered.batches(CHUNK):
         digests += digests_of(part)
         rows.append(positions)
         seen = torch.tensor([row in looked for row in positions.tolist()], dtype=torch.bool)
         grey = grey and _is_grey(part[seen], pixels)
-        if keep:
-            parts.append(part)
+        buffer.add(part)
         done = min(done + CHUNK, len(wanted))
         callback(ImagesRead(done, len(wanted)))
     kept = torch.cat(rows)
@@ -77,7 +78,8 @@ def read_images(labelled: LabelledInputs, shape: Shape, pixels: PixelFormat, *, 
     if not len(kept):
         raise DataError("none of the images can be read; are they images?" + examples(bad.entries))
     labels = labelled.labels[kept]
-    images = ImageSet.from_arrays(torch.cat(parts), labels) if keep else wanted.select(kept)
+    found = buffer.images()
+    images = wanted.select(kept) if found is None else ImageSet.from_arrays(found, labels)
     notes = _notes(labelled, labels, bad)
     return ReadImages(replace(images, labels=labels), tuple(digests), grey, bad.count, notes, tuple(bad.entries))
 

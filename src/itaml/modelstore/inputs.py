@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from itaml.data.decoding import MAX_PIXELS, open_image
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.image_files import BadImages, FileIndex, FilePixels
 from itaml.data.images import ImageSet, PixelStore, Shape, join
 from itaml.errors import DataError
@@ -159,7 +160,9 @@ class Inputs:
             found += [header for row in rows.tolist() if (header := _header(index.path(row))) is not None]
         return found
 
-    def images(self, labels: Tensor, shape: Shape, wanted: PixelFormat, *, exact: bool) -> ImageSet:
+    def images(
+        self, labels: Tensor, shape: Shape, wanted: PixelFormat, *, exact: bool, fitting: Fitting = PLAIN
+    ) -> ImageSet:
         """Return the images in a model's shape and pixel format; files are decoded when they are read.
 
         Args:
@@ -167,6 +170,7 @@ class Inputs:
             shape: the model's.
             wanted: the model's pixel format.
             exact: refuse what a model of uint8 images could only round, because it is to be stored.
+            fitting: how images are brought to the shape.
 
         Raises:
             DataError: the images cannot be converted.
@@ -184,20 +188,20 @@ class Inputs:
                 wanted = UNIT  # what a network sees is the same
         sets, start = [], 0
         for part in self.parts:
-            sets.append(self._set(part, labels[start : start + len(part)], shape, wanted))
+            sets.append(self._set(part, labels[start : start + len(part)], shape, wanted, fitting))
             start += len(part)
         return join(sets)
 
-    def _set(self, part: Part, labels: Tensor, shape: Shape, wanted: PixelFormat) -> ImageSet:
+    def _set(self, part: Part, labels: Tensor, shape: Shape, wanted: PixelFormat, fitting: Fitting) -> ImageSet:
         channels, height, width = shape
         if isinstance(part, FileIndex):
             if height != width:
                 raise DataError(f"this model was made for arrays of {height} x {width} pixels; files become squares")
-            files = FilePixels(part, height)
+            files = FilePixels(part, height, fitting=fitting)
             store: PixelStore = files if (channels, wanted) == (3, BYTES) else ConvertedPixels(files, channels, wanted)
             return ImageSet(store, labels, torch.arange(len(part)))
         given = self.given_format(part)
-        pixels = with_channels(resized(part, height, width), channels)
+        pixels = with_channels(resized(part, height, width, fitting), channels)
         return ImageSet.from_arrays(convert(pixels, given, wanted).contiguous(), labels)
 
 

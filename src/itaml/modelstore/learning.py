@@ -55,9 +55,7 @@ def learn(
     start = time.monotonic()
     matched = match_names(labelled.names, model.manifest.classes)
     manifest = with_defaults(model.manifest, labelled, compute)
-    assert manifest.shape is not None
-    assert manifest.pixels is not None
-    read = read_images(labelled, manifest.shape, manifest.pixels, callback=callback)
+    read = read_images(labelled, manifest, callback=callback)
     arriving = _arriving(model, labelled, read, matched)
     notes = (*read.notes, *_known_notes(arriving))
     if not len(arriving.images):
@@ -106,6 +104,7 @@ def with_defaults(manifest: Manifest, labelled: LabelledInputs, compute: Compute
     shape = inputs.new_shape(options.image_size, choice.image_size)
     settings = default_settings(options, choice, statistics, shape)
     chosen = {"method": choice.method, "settings": settings.model_dump(mode="json"), "shape": shape, "pixels": pixels}
+    chosen |= {"interpolation": choice.fitting.interpolation, "crop": choice.fitting.crop}
     return manifest.model_copy(update=chosen)
 
 

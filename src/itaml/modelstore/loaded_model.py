@@ -28,6 +28,7 @@ from itaml.models import backbone_traits
 from itaml.models.classifier import build_classifier
 from itaml.models.task_map import TaskMap
 from itaml.modelstore.confidence import UNCALIBRATED, Confidence
+from itaml.modelstore.learned_images import NO_IMAGES, LearnedImages
 from itaml.modelstore.manifest import Manifest
 from itaml.modelstore.pixels import format_of
 from itaml.modelstore.validation import ValidationImages
@@ -51,6 +52,7 @@ class Model:
     validation_images: ValidationImages  # as samples: images, or their features
     confidence: Confidence = UNCALIBRATED  # of a learner that does not calibrate itself
     files: Mapping[str, bytes] = field(default_factory=dict)  # stored images that are not on disk yet, by SHA-256
+    learned: LearnedImages = NO_IMAGES  # of learners of sums
 
     @property
     def ready(self) -> Learner:
@@ -108,7 +110,8 @@ class Model:
         if isinstance(self.learner, FrozenLearner):
             images = {label: features.half() for label, features in images.items()}  # exact: see `FrozenLearner`
         confidence = self.confidence.state_dict()
-        return {"learner": self.ready.state_dict(), "validation": images, "confidence": confidence}
+        state = {"learner": self.ready.state_dict(), "validation": images, "confidence": confidence}
+        return state | ({"learned": self.learned.state_dict()} if len(self.learned.labels) else {})
 
     def copy(self, compute: Compute) -> Model:
         """Return an equal model that can be trained while this one stays as it is."""
@@ -178,7 +181,9 @@ def restore(manifest: Manifest, state: State | None, compute: Compute, like: Lea
         raise CheckpointError(f"the exemplars have shape {tuple(kept.shape[1:])}, not {manifest.shape}")
     if manifest.pixels is None:  # a folder of format 1 or older
         manifest = manifest.model_copy(update={"pixels": format_of(kept)})
-    return Model(manifest, learner, validation_images, Confidence.from_state(state.get("confidence")))
+    learned = LearnedImages.from_state(state.get("learned"), classes=len(manifest.classes))
+    confidence = Confidence.from_state(state.get("confidence"))
+    return Model(manifest, learner, validation_images, confidence, learned=learned)
 
 
 def build_settings(manifest: Manifest, **changes: Any) -> Settings:

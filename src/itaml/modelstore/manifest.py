@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from itaml.config import Settings
+from itaml.data.fitting import Fitting, Interpolation
 from itaml.errors import CheckpointError
 
 
@@ -70,12 +71,13 @@ class TaskRecord(Settings):
 
 
 class TaskScore(Settings):
-    """Accuracy on a task's validation images, each alone among all classes, before and after a learn."""
+    """Accuracy on images of a task that were not trained on, each alone among all classes, before and after a learn."""
 
     task: Count  # counting from 0
     images: Count
     before: Fraction | None
     after: Fraction | None
+    left_out: bool = False  # measured on exemplars, each left out in turn, not on validation images
 
 
 class LearnRecord(Settings):
@@ -91,7 +93,7 @@ class LearnRecord(Settings):
     epochs: Count
     seconds: float
     validation_images: Count
-    validation: Fraction | None  # class accuracy on the new data's validation images, each alone
+    validation: Fraction | None  # class accuracy on the new data's validation images, or on its exemplars left out
     tasks: tuple[TaskScore, ...]  # of the latest learns alone (see `history.with_learn`)
     accuracy: Fraction | None = None  # on the validation images of all tasks together, after the learn
 
@@ -100,8 +102,10 @@ class EditRecord(Settings):
     """A correction of what was learned."""
 
     date: str
-    action: str  # forget, rename, merge or relabel
+    action: str  # forget, rename, merge, relabel or rebase
     classes: tuple[str, ...]  # that it was about; none where they were purged
+    detail: str = ""  # of a rebase: from what to what
+    tasks: tuple[TaskScore, ...] = ()  # measured after a rebase
 
 
 class Manifest(Settings):
@@ -110,6 +114,8 @@ class Manifest(Settings):
     version: Count | None = None  # None in records of format 1 and older
     options: Options
     shape: tuple[Side, Side, Side] | None = None  # of one image; None before the first learn
+    interpolation: Interpolation = "bilinear"  # how images are brought to the shape
+    crop: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of the shorter side that the centre square keeps
     pixels: PixelFormat | None = None  # None before the first learn, and in records of format 1 and older
     method: str = "itaml"  # of the learner; records without it are of iTAML
     settings: Json = Field(default_factory=dict)  # of the learner
@@ -120,6 +126,11 @@ class Manifest(Settings):
     stored_images: tuple[StoredImage, ...] = ()  # in files of their own
     written_by: str = ""
     files: dict[str, FileSum] = Field(default_factory=dict)
+
+    @property
+    def fitting(self) -> Fitting:
+        """How images of any size are brought to the shape."""
+        return Fitting(self.interpolation, self.crop)
 
 
 def manifest_from(path: Path, body: Json) -> Manifest:

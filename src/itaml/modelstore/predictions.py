@@ -69,7 +69,8 @@ def prepare_inputs(model: Model, images: Any) -> PredictionInput:
     labels = torch.zeros(len(inputs), dtype=torch.int64)
     if not len(inputs):
         return PredictionInput(ImageSet.from_arrays(torch.empty(0, *manifest.shape), labels), ())
-    return PredictionInput(inputs.images(labels, manifest.shape, manifest.pixels, exact=False), tuple(inputs.files()))
+    found = inputs.images(labels, manifest.shape, manifest.pixels, exact=False, fitting=manifest.fitting)
+    return PredictionInput(found, tuple(inputs.files()))
 
 
 def predict_images(

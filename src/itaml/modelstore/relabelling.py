@@ -50,9 +50,7 @@ def relabel(model: Model, images: Any, target: str, *, compute: Compute, callbac
 def _copies(model: Model, labelled: LabelledInputs, target: str, callback: Callback) -> Copies:
     """Find the stored copies of images under other classes than `target`."""
     manifest = model.manifest
-    assert manifest.shape is not None
-    assert manifest.pixels is not None
-    read = read_images(labelled, manifest.shape, manifest.pixels, callback=callback)
+    read = read_images(labelled, manifest, callback=callback)
     stored = known_images(model)
     strange = sum(digest not in stored for digest in read.digests) + read.skipped
     if strange:
@@ -71,8 +69,9 @@ def _without(model: Model, copies: Copies) -> Model:
     """Undo the learning of stored images."""
     names = model.manifest.classes
     if model.memory is None:  # the learn that follows finds the copies, and undoes their learning
+        stored = {(image.label, bytes.fromhex(image.digest)) for image in model.manifest.stored_images}
         for label, kept in model.exemplar_counts.items():
-            if kept and sum(old == label for old, _ in copies) >= kept:
+            if kept and sum(copy[0] == label and copy in stored for copy in copies) >= kept:
                 raise DataError(
                     f"these are all images of class {names[label]!r} that the model keeps; merge the classes"
                 )
@@ -84,7 +83,8 @@ def _without(model: Model, copies: Copies) -> Model:
         if len(rows) == len(pixels):
             raise _all_of(names[label])
         editable(model).remove_images(pixels[rows], torch.full((len(rows),), label))
-    return replace(model, validation_images=without(model.validation_images, copies))
+    left = without(model.validation_images, copies)
+    return replace(model, validation_images=left, learned=model.learned.without(copies))
 
 
 def _all_of(name: str) -> DataError:

@@ -14,6 +14,7 @@ from itaml.data.stream import Task
 from itaml.errors import DataError
 from itaml.events import Callback
 from itaml.learners.left_out import can_leave_out
+from itaml.learners.statistics_learner import StatisticsLearner
 from itaml.memory.buffer import Memory
 from itaml.models.task_map import TaskMap
 from itaml.modelstore import stored_images, validation
@@ -28,6 +29,7 @@ from itaml.modelstore.confidence import fit_confidence
 from itaml.modelstore.defaults import default_epochs
 from itaml.modelstore.duplicates import Known, remove_exemplars, without
 from itaml.modelstore.learn_checkpoint import LearnCheckpoint, learn_key
+from itaml.modelstore.learned_images import LearnedImages
 from itaml.modelstore.loaded_model import Model, build_settings, image_memory, make_learner
 from itaml.modelstore.manifest import TaskScore
 from itaml.modelstore.pixels import BYTES
@@ -94,6 +96,7 @@ def train(
     key = learn_key(model.manifest, arriving.classes, digests, precision=_precision(model))
     with (checkpoint or LearnCheckpoint(None)).resuming(model.core, key, callback):
         model.core.learn(Task(len(old_map), new, images.select((~held).nonzero().flatten()), keys[~held]))
+    model = replace(model, learned=_learned(model, samples))
     done = _keep(model, samples, share=share, classes=len(arriving.classes))
     done = replace(done, confidence=fit_confidence(done.core, done.validation_images))
     return _measured(model, done, samples, task_map, before)
@@ -138,16 +141,18 @@ def _without_stale(model: Model, samples: ArrivingImages, known: Known) -> Model
     """Remove what was stored of images that came again under another class."""
     if not known.stale:
         return model
-    memory = image_memory(model.ready)
+    memory, learned = image_memory(model.ready), model.learned.without(known.stale)
+    if memory is None or isinstance(model.core, StatisticsLearner):
+        _unlearn(model, samples, known)
     if memory is not None:
         remove_exemplars(memory, known.stale)
-        return replace(model, validation_images=without(model.validation_images, known.stale))
-    _unlearn(model, samples, known)
+        kept = without(model.validation_images, known.stale)
+        return replace(model, validation_images=kept, learned=learned)
     stored, validation_images = stored_images.without_stale(
         model.manifest.stored_images, model.validation_images, known.stale
     )
     manifest = model.manifest.model_copy(update={"stored_images": stored})
-    return replace(model, manifest=manifest, validation_images=validation_images)
+    return replace(model, manifest=manifest, validation_images=validation_images, learned=learned)
 
 
 def _unlearn(model: Model, samples: ArrivingImages, known: Known) -> None:
@@ -155,15 +160,25 @@ def _unlearn(model: Model, samples: ArrivingImages, known: Known) -> None:
     remove_images = getattr(model.core, "remove_images", None)
     if remove_images is None:
         return
-    learned = {(image.label, image.digest) for image in model.manifest.stored_images if image.kind == "exemplar"}
+    stored = model.manifest.stored_images
+    learned = {(image.label, bytes.fromhex(image.digest)) for image in stored if image.kind == "exemplar"}
+    learned |= set(model.learned.pairs())
     rows = {digest: row for row, digest in enumerate(samples.digests)}
     for label in sorted({label for label, _ in known.stale}):
-        own = [rows[d] for old, d in known.stale if old == label and d in rows and (old, d.hex()) in learned]
+        own = [rows[d] for old, d in known.stale if old == label and d in rows and (old, d) in learned]
         if own:
             try:
                 remove_images(samples.samples.batch(torch.tensor(own))[0], torch.full((len(own),), label))
             except DataError:  # all that is known of a class: it stays, because others may still ask for it
                 continue
+
+
+def _learned(model: Model, samples: ArrivingImages) -> LearnedImages:
+    """Return the images that a learner of sums has learned, which must not be learned twice."""
+    if not isinstance(model.core, StatisticsLearner):
+        return model.learned
+    rows = (~samples.validation).nonzero().flatten()
+    return model.learned.with_images([samples.digests[row] for row in rows.tolist()], samples.samples.labels[rows])
 
 
 def _keep(model: Model, samples: ArrivingImages, *, share: int, classes: int) -> Model:

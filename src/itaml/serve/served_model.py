@@ -76,7 +76,8 @@ class ServedModel:
             BadImageError: it is not an image, broken, or too large.
         """
         channels, height, width = self.shape
-        array = decode(data, size=height if height == width else None, max_pixels=max_pixels)
+        square, fitting = height if height == width else None, self.model.manifest.fitting
+        array = decode(data, size=square, fitting=fitting, max_pixels=max_pixels)
         pixels = torch.from_numpy(np.ascontiguousarray(array).copy()).permute(2, 0, 1)[None]
         pixels = with_channels(resized(pixels, height, width), channels)
         return convert(pixels, BYTES, self.pixels)[0].contiguous()

@@ -19,6 +19,7 @@ import torch
 
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.decoding import BadImageError, Pixels, decode, extensions
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.image_files import FileIndex, FilePixels
 from itaml.data.images import ImageSet
 from itaml.data.remote_cache import RemoteCache
@@ -43,11 +44,11 @@ class RemoteIndex:
     def __len__(self) -> int:
         return len(self.files)
 
-    def image(self, row: int, size: int, max_pixels: int) -> Pixels:
+    def image(self, row: int, size: int, max_pixels: int, fitting: Fitting = PLAIN) -> Pixels:
         """Fetch and decode an image (see `decode` for errors)."""
         url = f"{self.files.folders[self.files.folder_of[row]]}/{self.files.name(row)}"
         try:
-            return decode(str(self.cache.fetch(url)), size=size, max_pixels=max_pixels)
+            return decode(str(self.cache.fetch(url)), size=size, fitting=fitting, max_pixels=max_pixels)
         except BadImageError as error:
             raise BadImageError(url, error.reason) from error
         except DataError as error:

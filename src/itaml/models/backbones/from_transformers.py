@@ -13,9 +13,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from itaml.data.fitting import Interpolation
 from itaml.errors import CheckpointError, MissingExtraError
 from itaml.models.backbones.module import import_optional, module_backbone
-from itaml.models.backbones.spec import Backbone, Interpolation, Preprocessing
+from itaml.models.backbones.spec import Backbone, Preprocessing
 
 CONFIG = "preprocessor_config.json"
 _RESAMPLE: dict[int, Interpolation] = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
+from itaml.data.fitting import Fitting, Interpolation
 from itaml.errors import SettingsError
-
-Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class Preprocessing:
             raise SettingsError(f"interpolation must be one of {known} (got {self.interpolation!r})")
         if not 0 < self.crop <= 1:
             raise SettingsError(f"crop must be > 0 and <= 1 (got {self.crop})")
+
+    @property
+    def fitting(self) -> Fitting:
+        """How an image of any size becomes the square input."""
+        return Fitting(self.interpolation, self.crop)
 
     def normalize(self, images: Tensor) -> Tensor:
         """Return 8-bit images (n, channels, h, w) as the backbone's input of the same shape."""

@@ -58,6 +58,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "photos-few": photos_tables.few,
     "photos-product": photos_tables.product,
     "photos-speed": photos_tables.speed,
+    "photos-tuning": photos_tables.tuning,
 }
 
 

@@ -97,6 +97,44 @@ def speed() -> str:
     return table(["forward pass", "1 thread", "2 threads"], rows)
 
 
+FORMS = {
+    "frozen-lda": "frozen, LDA",
+    "frozen-head": "frozen, linear head by replay",
+    "frozen-adapter": "frozen, adapter of 256 and head by replay",
+    "tune-last": "last third tuned, head by replay",
+    "tune-all": "all layers tuned, head by replay",
+}
+
+
+def tuning() -> str:
+    """Fine-tuning beside frozen features."""
+    rows = [
+        [
+            FORMS[form],
+            " + ".join(map(str, row["epochs"])) if any(row["epochs"]) else "-",
+            _percent(row["class accuracy, each photo alone"]),
+            " + ".join(f"{seconds:.0f}" for seconds in row["CPU seconds of each learn"]),
+        ]
+        for form, row in load("photos/tuning")["results"].items()
+    ]
+    return table(["EfficientNet-Lite0", "epochs", "accuracy", "CPU seconds"], rows)
+
+
+def learn_speed() -> str:
+    """Learns and predictions beside a bare loop of the same photos, on one thread."""
+    found = load("photos/learn-speed")["results"]
+    rows = []
+    if "learn" in found:
+        rows.append(["learn 10 classes of 20 photos, over the bare loop", f"{found['learn']['ratio']['CPU']:.2f}"])
+    if "predict" in found:
+        rows.append(["the bare loop over predict", f"{found['predict']['ratio']['CPU']:.2f}"])
+    for known, row in found.get("curve", {}).get("known classes", {}).items():
+        rows.append([f"CPU seconds to add one class of 20 photos to {known}", f"{row['seconds']['CPU']:.2f}"])
+    if "disk" in found:
+        rows.append(["megabytes of 100 classes, two versions", f"{found['disk']['bytes on disk'] / 1e6:.1f}"])
+    return table(["one thread, CPU time", "value"], rows)
+
+
 def _sets(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(name, found["results"][name]) for name in found["settings"]["sets"]]
 

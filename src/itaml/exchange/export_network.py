@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from itaml.data.fitting import PLAIN
+from itaml.errors import SettingsError
 from itaml.exchange.export_scoring import ExportScoring, TraceableFunctions, export_scoring
 from itaml.exchange.resampling import resample
 from itaml.inference.unknown import score_signals
@@ -44,6 +46,11 @@ class ExportNetwork(nn.Module):
         manifest = model.manifest
         assert manifest.shape is not None
         assert manifest.pixels is not None
+        if manifest.fitting != PLAIN:
+            how = f"{manifest.interpolation} interpolation and {manifest.crop:g} of the shorter side"
+            raise SettingsError(
+                f"the resize of an export is bilinear, of the whole centre square; this model's is {how}"
+            )
         self.shape, self.white = manifest.shape, manifest.pixels.white
         self.rounds = manifest.pixels.dtype == "uint8"
         self.confidence = model.confidence

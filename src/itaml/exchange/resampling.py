@@ -1,6 +1,6 @@
 """Pillow's bilinear resize as products of matrices, so that it can be part of an exported network.
 
-`data.decoding.fit` scales the centre of an image with a triangle filter, first each row and then each column, and
+`data.fitting` scales the centre of an image with a triangle filter, first each row and then each column, and
 rounds to whole numbers after each. An image of six times the wanted side or more is first reduced by a whole factor.
 Here that is one matrix for the rows and one for the columns, which the network makes of the size of its input.
 

@@ -66,6 +66,19 @@ class LeaveOneOut:
         return signals_of(inner, self.strange.mean_squares, logits, cosines, affinities)
 
 
+def scores_left_out(
+    statistics: FeatureStatistics, features: Tensor, labels: Tensor, *, shrinkage: float
+) -> Tensor | None:
+    """Return the scores of `leave_one_out` (n, classes), without what only unknown images need."""
+    columns = columns_of(statistics, labels)
+    white = whitened_images(statistics, features, columns, shrinkage=shrinkage)
+    if white is None:
+        return None
+    groups = similar_images(features.double() - statistics.means[columns], columns, statistics.counts)
+    products = products_left_out(white, groups, classes=False)[0]
+    return LeftOutScores(products, columns, left_out_counts(statistics, columns, groups)).scores
+
+
 def leave_one_out(
     statistics: FeatureStatistics,
     features: Tensor,

@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from itaml.learners.components.left_out_products import Products, WhitenedImages, products_left_out
+from itaml.learners.components.left_out_products import Products, WhitenedImages, products_each_left_out
 from itaml.learners.components.linear_heads import whiten
 from itaml.learners.components.statistics import FeatureStatistics, within_scatter
 
@@ -70,18 +70,23 @@ def columns_of(statistics: FeatureStatistics, labels: Tensor) -> Tensor:
 
 
 def whitened_images(
-    statistics: FeatureStatistics, features: Tensor, columns: Tensor, *, shrinkage: float
+    statistics: FeatureStatistics, features: Tensor, columns: Tensor, *, shrinkage: float, scatter: Tensor | None = None
 ) -> WhitenedImages | None:
-    """Return training images as LDA sees them; None if there are too few to leave one out and have a covariance."""
+    """Return training images as LDA sees them; None if there are too few to leave one out and have a covariance.
+
+    `scatter` is that within classes, if it is known already.
+    """
     freedom, size = statistics.total - len(statistics.classes) - 1, statistics.features
     if freedom < 1 or not len(features):
         return None
-    scatter = within_scatter(statistics)
+    scatter = within_scatter(statistics) if scatter is None else scatter
     level = float(scatter.trace()) / size / (freedom + 1)
     if level <= 0:
         return None
-    scale, identity = (1 - shrinkage) / freedom, torch.eye(size, dtype=torch.float64)
-    factor = torch.linalg.cholesky(scale * scatter + shrinkage * level * identity)
+    scale = (1 - shrinkage) / freedom
+    covariance = scale * scatter
+    covariance.diagonal().add_(shrinkage * level)
+    factor = torch.linalg.cholesky(covariance)
     center = statistics.means.mean(0)
     images, means = whiten(features.double() - center, factor), whiten(statistics.means - center, factor)
     return WhitenedImages(images, means, columns, statistics.counts, scale)
@@ -107,14 +112,13 @@ def choose_shrinkage(
     where the images do not tell the difference. With too few images it is the largest of `shrinkages`.
     """
     columns = columns_of(statistics, labels)
-    groups = torch.arange(len(columns))[:, None]
-    accuracy = {}
+    counts = left_out_counts(statistics, columns, torch.arange(len(columns))[:, None])
+    scatter, accuracy = within_scatter(statistics), {}
     for shrinkage in shrinkages:
-        white = whitened_images(statistics, features, columns, shrinkage=shrinkage)
+        white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter)
         if white is None:
             return max(shrinkages)
-        known, _ = products_left_out(white, groups, classes=False)
-        accuracy[shrinkage] = LeftOutScores(known, columns, left_out_counts(statistics, columns, groups)).accuracy
+        accuracy[shrinkage] = LeftOutScores(products_each_left_out(white), columns, counts).accuracy
     best = max(accuracy.values())
     error = (best * (1 - best) / len(features)) ** 0.5
     return max(shrinkage for shrinkage, found in accuracy.items() if found >= best - error)

@@ -32,7 +32,7 @@ from itaml.learners.components.gaussian_classes import (
     gaussian_classes,
 )
 from itaml.learners.components.head_fit import HeadFit
-from itaml.learners.components.leave_one_out import leave_one_out
+from itaml.learners.components.leave_one_out import scores_left_out
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.learners.statistics_factory import statistics_learner
 from itaml.learners.statistics_solver import StatisticsSettings
@@ -86,5 +86,4 @@ class LDA:
 
     def left_out(self, statistics: FeatureStatistics, exemplars: tuple[Tensor, Tensor], fit: HeadFit) -> Tensor | None:
         """Return the scores of the exemplars (n, classes), each as if it had not been learned."""
-        found = leave_one_out(statistics, *exemplars, shrinkage=fit.shrinkage)
-        return None if found is None else found.scores
+        return scores_left_out(statistics, *exemplars, shrinkage=fit.shrinkage)

@@ -52,6 +52,22 @@ docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open build/site/index.html"
 
+# The lowest versions of pyproject.toml in an environment of their own; torch is the newest, because old ones have no
+# build for newer Pythons. LOWEST_TESTS="tests/data" runs some.
+LOWEST_TESTS ?= tests/data tests/inference tests/learners tests/memory tests/meta tests/metrics tests/models tests/modelstore tests/test_sklearn.py
+.PHONY: test-lowest dist
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) tools/lowest_versions.py --extras report,pandas > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-lowest/constraints.txt -e '.[report,pandas]' pytest pytest-xdist hypothesis
+	$(VENV)-lowest/bin/python -m pytest -n 2 -W default $(LOWEST_TESTS)
+
+# Wheel and source distribution in dist/, checked as the package index checks them.
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
 # All attacks at full size, within the hour on two cores; ATTACKS="kill_learn images" runs some. Writes
 # benchmarks/results/attacks.json, from which docs/security.md is filled.
 test-attacks: $(VENV)/.dev

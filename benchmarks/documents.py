@@ -15,6 +15,7 @@ from pathlib import Path
 
 import capacity_tables
 import document_tables as tables
+import exchange_tables
 import long_life
 import photos_tables
 import reproduction_tables as reproduction
@@ -43,6 +44,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "attacks": tables.attacks,
     "long-life": long_life.summary,
     "long-life-flat": long_life.statement,
+    "peers": exchange_tables.peers,
     "reproduction-after-each-task": reproduction.after_each_task,
     "reproduction-seeds": reproduction.seeds,
     "reproduction-optimiser": reproduction.optimiser,

@@ -19,6 +19,7 @@ import exchange_tables
 import long_life
 import photos_tables
 import reproduction_tables as reproduction
+import serve_tables
 from document_parts import cell, runs
 from method_parts import method_part
 
@@ -61,6 +62,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "photos-product": photos_tables.product,
     "photos-speed": photos_tables.speed,
     "photos-tuning": photos_tables.tuning,
+    "serve-latency": serve_tables.latency,
+    "serve-requirements": serve_tables.requirements,
 }
 
 

@@ -3,9 +3,10 @@
     python benchmarks/serve_kills.py [--trials 50]
 
 A trial copies a small model, starts the service, sends images of a new class and kills the service at a moment between
-the upload and the end of the learn; in every other trial the learning process is killed too, and in every fifth the
-service is killed a second time. The next service has to finish the job: the model has one version more, learned from
-every image once, all files are good, and it predicts what a model predicts that learned without being disturbed.
+the upload and the end of the learn, in every other trial after the learning process has begun with the images; in two
+of four trials that process is killed too, and in every fifth the service is killed a second time. The next service has
+to finish the job: the model has one version more, learned from every image once, all files are good, and it predicts
+what a model predicts that learned without being disturbed.
 Prints JSON, and writes it with --output.
 """
 
@@ -76,15 +77,25 @@ def learner_of(service: ServiceProcess) -> int | None:
     return int(lines[0][0]) if lines else None
 
 
-def trial(model: Path, number: int, draw: random.Random, whole: float, images: list[bytes]) -> str:
+def wait_for_images(service: ServiceProcess, job: str) -> float:
+    """Wait until a job has begun with its images; return the time of that moment."""
+    while (found := service.get(f"/v1/jobs/{job}"))["phase"] == "staging" and found["state"] in ("queued", "running"):
+        time.sleep(0.02)
+    return time.monotonic()
+
+
+def trial(model: Path, number: int, draw: random.Random, times: tuple[float, float], images: list[bytes]) -> str:
     """Kill once or twice; return the phase in which the first kill came."""
     service = ServiceProcess(model)
     service.ready()
     job = service.learn(images, NEW)["id"]
-    time.sleep(draw.uniform(0, whole))
+    whole, rest = times
+    if number % 2:
+        wait_for_images(service, job)
+    time.sleep(draw.uniform(0, rest if number % 2 else whole))
     phase = f"{(found := service.get(f'/v1/jobs/{job}'))['state']}: {found['phase']}"
     learner = learner_of(service)
-    if number % 2 and learner is not None:
+    if number % 4 > 1 and learner is not None:
         os.kill(learner, signal.SIGKILL)
     service.kill()
     if number % 5 == 4:
@@ -110,15 +121,17 @@ def run(trials: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     service = ServiceProcess(undisturbed)
     service.ready()
     start = time.monotonic()
-    service.wait(service.learn(images, NEW)["id"])
-    whole = 0.8 * (time.monotonic() - start)
+    job = service.learn(images, NEW)["id"]
+    begun = wait_for_images(service, job)
+    service.wait(job)
+    times = 0.8 * (time.monotonic() - start), time.monotonic() - begun
     service.stop()
     expected = state(undisturbed)
     failures, phases = [], dict[str, int]()
     for number in range(trials):
         model = Path(shutil.copytree(original, folder / "models" / "killed"))
         try:
-            phase = trial(model, number, draw, whole, images)
+            phase = trial(model, number, draw, times, images)
             phases[phase] = phases.get(phase, 0) + 1
             found = state(model)
             if found != expected:

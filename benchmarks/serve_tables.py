@@ -52,5 +52,7 @@ def requirements() -> str:
     ]
     if "kills" in found:
         kills = found["kills"]
-        rows.append([f"jobs lost by {kills['trials']} kills of the service during learns", "0", len(kills["failures"])])
+        rows.append(
+            [f"jobs lost by {kills['trials']} kills of the service while a job ran", "0", len(kills["failures"])]
+        )
     return table(["", "wanted", "measured"], [[str(cell) for cell in row] for row in rows])

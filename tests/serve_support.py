@@ -92,12 +92,21 @@ def running(model: Path, **options: Any) -> Running:
     import uvicorn
 
     from itaml.serve.application import build_application
+    from itaml.serve.http_protocol import LimitedHttpProtocol
     from itaml.serve.service_options import Limits, ServiceOptions
 
     limits = Limits(**{"rate": 0, **options.pop("limits", {})})
     given = ServiceOptions(model=model, staging=model.with_name("staging"), limits=limits, **options)
     app = build_application(given)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, server_header=False)
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=0,
+        http=LimitedHttpProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -176,3 +178,15 @@ def test_another_origin_may_be_allowed(start: Start) -> None:
     assert response.headers["access-control-allow-origin"] == "http://friend.example"
     other = client.get("/v1/model", headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_head_without_end_is_cut_off(reader: httpx.Client) -> None:
+    for line in (b"X-Long: " + b"x" * (200 << 10), b"X-Many: x\r\n" * 20_000, b"x" * (200 << 10)):
+        with socket.create_connection((reader.base_url.host, reader.base_url.port or 80)) as connection:
+            connection.settimeout(30)
+            answer = b""
+            with contextlib.suppress(OSError):  # the service closes the connection while it is written to
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + line)
+                answer = connection.recv(1000)
+            assert b" 200 " not in answer
+    assert reader.get("/healthz").status_code == 200

@@ -13,11 +13,10 @@ from itaml.modelstore.model_folder import ModelFolder
 from itaml.serve.access_log import set_up_logging
 from itaml.serve.service_options import ServiceOptions, check_exposure, to_environment
 
-PACKAGES = ("fastapi", "uvicorn", "python_multipart")
+PACKAGES = ("fastapi", "uvicorn", "httptools", "python_multipart")
 GRACE = 10  # seconds that requests have to end after the service was asked to
 HEALTH_SECONDS = 120  # after which a worker process that says nothing is replaced; a busy machine starts slowly
 BACKLOG = 2048
-HEADERS_LIMIT = 64 << 10  # bytes of the head of a request
 
 
 def serve(
@@ -74,6 +73,8 @@ def _run(options: ServiceOptions, listener: socket.socket) -> None:
     import uvicorn  # noqa: PLC0415 (optional)
     from uvicorn.supervisors import Multiprocess  # noqa: PLC0415
 
+    from itaml.serve.http_protocol import LimitedHttpProtocol  # noqa: PLC0415
+
     patience = {"timeout_worker_healthcheck": HEALTH_SECONDS}
     known = inspect.signature(uvicorn.Config).parameters
     newer: dict[str, Any] = {name: value for name, value in patience.items() if name in known}
@@ -87,7 +88,7 @@ def _run(options: ServiceOptions, listener: socket.socket) -> None:
         proxy_headers=options.behind_proxy,
         forwarded_allow_ips="127.0.0.1",
         timeout_graceful_shutdown=GRACE,
-        h11_max_incomplete_event_size=HEADERS_LIMIT,
+        http=LimitedHttpProtocol,
         **newer,
     )
     server = uvicorn.Server(config)

@@ -95,7 +95,8 @@ class Batcher:
         finally:
             with self._changed:
                 self._arriving -= 1
-                self._changed.notify()
+                if not self._arriving:  # nobody to wait for any more
+                    self._changed.notify()
 
     async def predict(
         self, served: ServedModel, images: Sequence[Tensor], options: PredictOptions
@@ -112,7 +113,8 @@ class Batcher:
                 raise StoppedError
             self._queue.append(entry)
             self._waiting += len(images)
-            self._changed.notify()
+            if len(self._queue) == 1 or self._waiting >= MOST:  # otherwise the thread is busy, or waits for others
+                self._changed.notify()
         return await entry.future
 
     def _run(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from itaml.modelstore.checksummed_json import add_checksum, checksum_of, verify_checksum
 from itaml.modelstore.history import MAX_SCORES, accuracy_of, mean_accuracy, with_learn
 from itaml.modelstore.manifest import LearnRecord, TaskScore
 from modelstore_support import digits_of, tiny_model
@@ -63,3 +66,14 @@ def test_the_accuracy_of_all_tasks_is_in_the_record_of_a_learn(tmp_path: Path) -
     saved = json.loads((tmp_path / "model/versions/000002/model.json").read_text())["learns"][-1]
     assert saved["accuracy"] == report.record.accuracy == mean_accuracy(report.record.tasks)
     assert classifier.info()["learns"][-1]["accuracy"] == saved["accuracy"]
+
+
+@pytest.mark.parametrize("body", [{"version": 1, "record": None}, {"name": "é\n}\n", "learns": [{"new": ["a"]}]}])
+def test_the_checksum_is_the_last_line_of_a_record_and_covers_all_before_it(body: dict[str, Any]) -> None:
+    data = add_checksum("model", body)
+    value = json.loads(data)
+    checksum = value.pop("checksum")
+    text = json.dumps({"itaml": "model", "format": 2, **body}, indent=1, ensure_ascii=False) + "\n"
+    assert list(value) == ["itaml", "format", *body]
+    assert checksum == hashlib.sha256(text.encode()).hexdigest() == checksum_of(data)
+    assert verify_checksum(Path("model.json"), data, kind="model").body == body

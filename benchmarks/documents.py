@@ -61,6 +61,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "photos-few": photos_tables.few,
     "photos-product": photos_tables.product,
     "photos-speed": photos_tables.speed,
+    "photos-learn-speed": photos_tables.learn_speed,
     "photos-tuning": photos_tables.tuning,
     "serve-latency": serve_tables.latency,
     "serve-requirements": serve_tables.requirements,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-GAP = 3  # as in `data.decoding.fit`
+GAP = 3  # as in `data.fitting`
 BITS, HALF_BITS = 22, 11  # of Pillow's weights
 
 

@@ -25,7 +25,7 @@ from itaml.data.remote_cache import RemoteCache
 from itaml.data.remote_files import expand_braces, is_inside, is_url, list_remote
 from itaml.data.sources.remote import rank_share
 from itaml.data.tar_shards import ShardImages, read_shard
-from itaml.errors import DataError, MissingExtraError
+from itaml.errors import DataError, MissingExtraError, SettingsError
 
 fsspec = pytest.importorskip("fsspec")
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
@@ -229,6 +229,14 @@ def test_the_cache_deletes_what_was_not_used_for_longest(memory: Any, cache: Pat
     with pytest.raises(DataError, match="larger than the cache"):
         store.fetch("memory://large")
     assert not list(cache.glob("*.partial"))
+
+
+def test_the_size_of_the_cache_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ITAML_REMOTE_CACHE_GB", "0.5")
+    assert RemoteCache().limit == 500_000_000
+    monkeypatch.setenv("ITAML_REMOTE_CACHE_GB", "much")
+    with pytest.raises(SettingsError, match="must be a number of gigabytes"):
+        RemoteCache()
 
 
 def _bomb(**fields: Any) -> bytes:

@@ -71,6 +71,14 @@ def test_a_mapped_memory_can_be_edited_and_saved(monkeypatch: pytest.MonkeyPatch
     assert all(torch.equal(a, b) for a, b in zip(one.load(), other.load(), strict=True))
 
 
+def test_a_budget_without_bound_takes_no_more_room_than_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("itaml.memory.mapped_store.MAP_ABOVE", 0)
+    memory = Memory(budget=10**12)
+    memory.add(_images({0: 3, 1: 2}, 0), [0, 1], generator=seeding.generator(0, "memory"))
+    assert memory._store is not None
+    assert len(memory._store.values) == len(memory) == 5
+
+
 def test_a_tensor_that_is_no_view_of_a_store_has_no_rows() -> None:
     store = MappedStore(4, (1, 2, 2), torch.float32)
     store.put(torch.zeros(1, 1, 2, 2))

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 
 from itaml.data.remote_files import open_remote
-from itaml.errors import DataError
+from itaml.errors import DataError, SettingsError
 from itaml.hardware.machine import cache_folder
 
 VARIABLE = "ITAML_REMOTE_CACHE_GB"  # largest size of the cache
@@ -38,7 +38,7 @@ class RemoteCache:
 
     def __init__(self, folder: Path | None = None, *, limit: int | None = None) -> None:
         self.folder = cache_folder() / "remote" if folder is None else folder
-        self.limit = int(float(os.environ.get(VARIABLE) or DEFAULT_GB) * 1e9) if limit is None else limit
+        self.limit = _limit() if limit is None else limit
         self._used: int | None = None  # bytes, as far as this process knows
         self._lock = Lock()
 
@@ -106,3 +106,12 @@ class RemoteCache:
                 with suppress(OSError):
                     os.unlink(path)
                 self._used -= size
+
+
+def _limit() -> int:
+    """Return the largest size of the cache in bytes."""
+    text = os.environ.get(VARIABLE) or str(DEFAULT_GB)
+    try:
+        return int(float(text) * 1e9)
+    except (ValueError, OverflowError):
+        raise SettingsError(f"{VARIABLE} must be a number of gigabytes (got {text!r})") from None

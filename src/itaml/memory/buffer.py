@@ -97,7 +97,7 @@ class Memory:
             return
         self.check_room(len(known))
         shares = {class_id: self.share(rank, len(known)) for rank, class_id in enumerate(known)}
-        store = self._new_store(images)
+        store = self._new_store(images, shares)
         for class_id in known:
             if class_id not in arriving:
                 self.keep(class_id, torch.arange(min(self.count(class_id), shares[class_id])))
@@ -109,16 +109,18 @@ class Memory:
                 self._images[class_id] = store.put(self._images[class_id])
         self._store = store
 
-    def _new_store(self, images: ImageSet) -> MappedStore | None:
-        """Return a mapped store for the whole budget, if it is large."""
-        pixels = self.budget * math.prod(images.shape)
+    def _new_store(self, images: ImageSet, shares: Mapping[ClassId, int]) -> MappedStore | None:
+        """Return a mapped store for all that can be kept, if it is large; the budget itself may be without bound."""
+        there = {c: int((images.labels == c).sum()) + len(self._images.get(c, ())) for c in shares}
+        count = sum(min(share, there[c]) for c, share in shares.items())
+        pixels = count * math.prod(images.shape)
         if pixels * 8 <= mapped_store.MAP_ABOVE:  # whatever their type is
             return None
         some = next(iter(self._images.values()), None)
         some = images.batch(torch.arange(min(1, len(images))))[0] if some is None else some
         if pixels * some.element_size() <= mapped_store.MAP_ABOVE:
             return None
-        return MappedStore(self.budget, images.shape, some.dtype)
+        return MappedStore(count, images.shape, some.dtype)
 
     def _merge_by_key(self, class_id: ClassId, images: ImageSet, keys: Tensor | None, limit: int) -> None:
         positions = (images.labels == class_id).nonzero().flatten()

@@ -134,8 +134,8 @@ class _Run:
             if self.stop() and len(self.rows) < len(self.stream):
                 raise InterruptedRunError(f"stopped after task {len(self.rows)} of {len(self.stream)}")
         last = self.last or self.evaluate(len(self.stream))  # a run may have ended between last row and result
-        result = assemble(c, self.stream, self.rows, last)
-        distributed.on_main(lambda: result.save(self.folder / RESULT))
+        assembled = assemble(c, self.stream, self.rows, last)
+        result = distributed.on_main(lambda: assembled.save(self.folder / RESULT))
         self.notify(RunDone(result.final))
         return result
 

@@ -120,7 +120,7 @@ def test_an_installed_wheel_learns_and_predicts_photos_and_its_types_pass(tmp_pa
     done = subprocess.run(mypy, capture_output=True, text=True, cwd=work, check=False)
     assert done.returncode == 0, done.stdout
     if shutil.which("pyright", path=str(Path(sys.executable).parent)):
-        pyright = [Path(sys.executable).parent / "pyright", "--pythonpath", python, "user.py"]
+        pyright: list[str | Path] = [Path(sys.executable).parent / "pyright", "--pythonpath", python, "user.py"]
         done = subprocess.run(pyright, capture_output=True, text=True, cwd=work, check=False)
         assert done.returncode == 0, done.stdout
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
@@ -18,6 +18,7 @@ from itaml.learners.learner import GradientLearner
 from itaml.learners.statistics_learner import StatisticsLearner
 from itaml.meta.inner_loop import HEAD
 from itaml.models.classifier import Classifier
+from itaml.models.path_network import PathNetwork
 from itaml.models.task_map import TaskMap
 from itaml.params import Weights
 
@@ -70,6 +71,8 @@ class GradientScoring:
     def __init__(self, learner: GradientLearner) -> None:
         self.learner, self.task_map, self.model = learner, learner.task_map, learner.model
         predictor = learner.predictor
+        if isinstance(self.model.backbone, PathNetwork):
+            self.model.backbone = FixedPaths(self.model.backbone)
         self.task_scores, self.task_evidence = predictor.task_scores, predictor.task_evidence
         tasks = range(len(self.task_map))
         self.weights: list[Weights] = [predictor.adapted_weights(task) for task in tasks]
@@ -94,6 +97,29 @@ class GradientScoring:
     def unknown_scores(self, samples: Tensor) -> Tensor | None:
         """Return None: the store's own calibration says it."""
         return None
+
+
+class FixedPaths(nn.Module):
+    """A `PathNetwork` whose modules are chosen once, and not by a buffer in every pass."""
+
+    def __init__(self, paths: PathNetwork) -> None:
+        super().__init__()
+        self.prefix = paths.prefix
+        chosen = []
+        for row, layer in zip(paths.used.tolist(), paths.layers, strict=True):
+            assert isinstance(layer, nn.ModuleList)
+            used = [module for module, is_used in zip(layer, row, strict=True) if is_used]
+            chosen.append(nn.ModuleList(used or [layer[0]]))
+        self.layers = nn.ModuleList(chosen)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features of the inference path."""
+        values: Tensor = self.prefix(images)
+        for layer in self.layers:
+            assert isinstance(layer, nn.ModuleList)
+            outputs = [module(values) for module in layer]
+            values = torch.stack(outputs).sum(0) if len(outputs) > 1 else outputs[0]
+        return values
 
 
 class _WholePredictor(Predictor):

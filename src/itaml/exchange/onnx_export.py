@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from itaml.config import Compute
-from itaml.errors import CheckpointError, DataError
+from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.exchange.export_check import MOST_CHECKED, Run, compare, kept_images
 from itaml.exchange.export_network import OUTPUTS, ExportNetwork
 from itaml.exchange.onnx_graph import export_metadata, in_single_precision
@@ -93,7 +93,11 @@ def trace(classifier: ImageClassifier) -> tuple[torch.export.ExportedProgram, di
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         network(images)
-        program = torch.export.export(network, (images,), dynamic_shapes=(sizes,), strict=False)
+        try:
+            program = torch.export.export(network, (images,), dynamic_shapes=(sizes,), strict=False)
+        except Exception as error:  # torch has an exception class of its own for each thing that it cannot trace
+            said = " ".join(str(error).split())
+            raise SettingsError(f"{model.manifest.method} cannot be exported: {said:.200}") from error
     return program, export_metadata(model)
 
 

@@ -1,11 +1,14 @@
-"""The resize inside exported networks is Pillow's."""
+"""Parts of exported networks: the resize is Pillow's, and fixed paths are the paths."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from itaml.exchange.export_scoring import FixedPaths
 from itaml.exchange.resampling import resample
+from itaml.models.backbones.mlp import mlp
+from itaml.models.path_network import PathNetwork
 from itaml.modelstore.image_arrays import resized
 
 WIDE = [(64, 64), (37, 50), (100, 300), (224, 225), (97, 130), (8, 8), (33, 200)]
@@ -42,3 +45,13 @@ def test_images_that_pillow_reduces_first_differ_by_a_level_at_most(size: tuple[
 def test_floats_are_scaled_without_rounding() -> None:
     images = drawn(31, 44).float() / 7
     assert torch.allclose(resample(images, 16, 16, whole=False), resized(images, 16, 16), atol=1e-4)
+
+
+def test_fixed_paths_compute_what_the_paths_compute() -> None:
+    torch.manual_seed(0)
+    paths = PathNetwork(mlp((1, 4, 4), hidden=(8, 6)), modules=3)
+    paths.take([0, 0])
+    paths.take([2, 1])
+    images = torch.rand(5, 1, 4, 4)
+    with torch.no_grad():
+        assert torch.equal(FixedPaths(paths.eval())(images), paths(images))

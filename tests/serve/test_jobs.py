@@ -106,6 +106,7 @@ def test_a_service_that_stops_parks_its_job_and_the_next_one_continues_it(start:
     assert ImageClassifier.open(model).classes[-1] == "digit 4"
 
 
+@pytest.mark.slow
 def test_a_running_job_is_cancelled_and_changes_nothing(start: Start, model: Path) -> None:
     service = start()
     with locked(model / "lock"):
@@ -119,6 +120,7 @@ def test_a_running_job_is_cancelled_and_changes_nothing(start: Start, model: Pat
     assert service.client.get("/v1/jobs/00000000-0000-0000-0000-000000000000/events").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_learned_says_why(start: Start) -> None:
     broken = io.BytesIO(digit_files(4, 1)[0]).getvalue()[:-30]  # its head is good, so that it is staged
     failed = start().learn([broken], **{"class": "digit 4"})

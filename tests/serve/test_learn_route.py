@@ -8,6 +8,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from itaml.modelstore.image_classifier import ImageClassifier
 from serve_support import Running, digit_files, form, noise
 
@@ -36,6 +38,7 @@ def test_a_learn_adds_a_class_and_says_what_it_did(start: Start, model: Path) ->
     assert [job["id"] for job in service.client.get("/v1/jobs").json()["jobs"]] == [done["id"]]
 
 
+@pytest.mark.slow
 def test_an_archive_with_a_folder_per_class_is_learned(start: Start) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

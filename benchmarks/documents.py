@@ -51,6 +51,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-optimiser": reproduction.optimiser,
     "reproduction-what-matters": reproduction.what_matters,
     "reproduction-trials": reproduction.trials,
+    "reproduction-tuned": reproduction.tuned,
     "reproduction-authors-cifar": reproduction.authors_cifar,
     "capacity-basis": capacity_tables.basis,
     "capacity-costs": capacity_tables.costs,

@@ -89,6 +89,17 @@ def trials() -> str:
     return table(["preset", "trial", "seeds", "class@1", "class@20"], rows)
 
 
+def tuned() -> str:
+    """Return the trials of `itaml tune` for the preset `released`, those that were not finished too."""
+    study = load("tune-released-mnist")
+    names = list(study["trials"][0]["settings"])
+    rows = []
+    for trial in [*study["trials"], *study["unfinished"]]:
+        values = [f"{trial['settings'][name]:g}" for name in names]
+        rows.append([*values, str(len(trial["values"])), summary_of_known(trial["values"])])
+    return table([*names, "seeds", "class@20"], rows)
+
+
 def authors_cifar() -> str:
     """Return the authors' log of CIFAR-100 by the size of continua."""
     rows = ([p, f"{classes:g}", f"{tasks:g}"] for p, (classes, tasks) in AUTHORS_CIFAR.items())

@@ -11,7 +11,7 @@ import torch
 
 from handmade import write_run
 from itaml import storage
-from itaml.config import Compute, Seeds, build, load_preset
+from itaml.config import Compute, Seeds, build, parse_preset
 from itaml.data.images import ImageSet
 from itaml.errors import UnknownNameError
 from itaml.experiment.result import load_result
@@ -89,9 +89,10 @@ def test_an_old_name_that_is_typed_is_refused_with_the_present_one(old: str) -> 
         resolve("digits", method=method, overrides={old: 1})
 
 
-def test_a_preset_with_old_names_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("itaml.config._read", lambda method, preset: {"mirror": True, "digits": {"balance": "logits"}})
-    assert load_preset("itaml", "best", benchmark="digits") == {"flip_tta": True, "class_balancing": "logits"}
+def test_a_preset_with_old_names_is_read() -> None:
+    preset = b'mirror = true\n[digits]\nbalance = "logits"\n'
+    expected = {"flip_tta": True, "class_balancing": "logits"}
+    assert parse_preset(preset, source="an old preset", benchmark="digits") == expected
 
 
 def test_a_run_with_an_old_config_can_be_resumed(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from reference_pages import cli_page, method_index, presets_page, settings_page 
 from repository_links import Links, root_page  # noqa: E402
 
 PROJECT = ("REPRODUCIBILITY.md", "CHANGELOG.md", "CONTRIBUTING.md")
+SEARCH_SCRIPT = "https://unpkg.com/iframe-worker/shim"  # which the theme would load
 _mathematics = Mathematics()
 
 
@@ -62,5 +63,9 @@ def on_page_content(html: str, page: Page, **kwargs: Any) -> str:
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Load the script that searches pages opened from disk from the site itself, not from another host."""
-    up = "../" * page.file.dest_uri.count("/")
-    return output.replace("https://unpkg.com/iframe-worker/shim", f"{up}figures/offline-search.js")
+    return output.replace(SEARCH_SCRIPT, "../" * page.file.dest_uri.count("/") + "figures/offline-search.js")
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """Do the same in pages that belong to no document."""
+    return output_content.replace(SEARCH_SCRIPT, "/figures/offline-search.js")

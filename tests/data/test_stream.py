@@ -29,7 +29,8 @@ def test_tasks_hold_the_images_of_their_classes_and_no_test_images() -> None:
     stream = synthetic_stream((2, 1), train=4, test=3)
     assert stream[0].train.labels.tolist() == [0] * 4 + [1] * 4
     assert stream.test(1).labels.tolist() == [2] * 3
-    assert {name for name in vars(stream[0]) if not name.startswith("_")} == {"index", "classes", "train"}
+    assert {name for name in vars(stream[0]) if not name.startswith("_")} == {"index", "classes", "train", "keys"}
+    assert stream[0].keys is None
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.none() | st.integers(0, 5))

@@ -103,7 +103,7 @@ def test_the_forms_of_answers(itaml: Itaml, digits: Path, made: Path, monkeypatc
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["--format", "xml"], 2, "--format is one of table, csv, jsonl, not 'xml'"),
+        (["--format", "xml"], 2, "--format is one of table, csv, jsonl, label-studio, coco, cvat, not 'xml'"),
         (["--group-by", "class"], 2, "--group-by takes folder"),
         (["--continuum", "--stream"], 2, "exclude each other"),
         (["--mean-run", "5"], 2, "--mean-run is for --stream"),

@@ -15,6 +15,7 @@ from itaml.errors import ItamlError
 from itaml.modelstore.checksummed_json import Pointer
 from itaml.modelstore.duplicates import exemplars_of
 from itaml.modelstore.exemplar_files import read_pixels
+from itaml.modelstore.history import accuracy_of
 from itaml.modelstore.manifest import LearnRecord, Manifest
 from itaml.modelstore.model_folder import ModelFolder
 from itaml.serve.measurement import ClassCounts
@@ -66,7 +67,7 @@ def history(manifest: Manifest, version: int) -> list[dict[str, Any]]:
     changes: list[tuple[str, dict[str, Any]]] = [
         (
             record.date,
-            {"action": "learn", "classes": [*record.new, *record.known], "accuracy": mean_accuracy(record)},
+            {"action": "learn", "classes": [*record.new, *record.known], "accuracy": _accuracy(record)},
         )
         for record in manifest.learns
     ]
@@ -80,11 +81,10 @@ def history(manifest: Manifest, version: int) -> list[dict[str, Any]]:
     ]
 
 
-def mean_accuracy(record: LearnRecord) -> float | None:
+def _accuracy(record: LearnRecord) -> float | None:
     """Return the accuracy after a learn on the images of all tasks."""
-    scores = [(score.after, score.images) for score in record.tasks if score.after is not None]
-    total = sum(images for _, images in scores)
-    return sum(after * images for after, images in scores) / total if total else record.validation
+    known = accuracy_of(record)
+    return record.validation if known is None else known
 
 
 def versions(folder: ModelFolder, current: int) -> list[dict[str, Any]]:

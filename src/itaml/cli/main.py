@@ -5,11 +5,13 @@ A command's module imports nothing heavy at its top, so that help, lists and the
 
 from __future__ import annotations
 
+import _thread
 import codecs
 import io
 import logging
 import os
 import sys
+import threading
 import warnings
 from typing import Annotated, Any
 
@@ -99,9 +101,18 @@ def prepare_process() -> None:
     logging.getLogger("PIL").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a name in a chart has a box instead
     codecs.register_error("itaml", _encode_name)
+    sys.unraisablehook = _report_unraisable
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="itaml")
+
+
+def _report_unraisable(details: Any) -> None:
+    """Repeat a Ctrl-C that came while an object was being deleted, where Python would print it and go on."""
+    if details.exc_type is KeyboardInterrupt:
+        threading.Timer(0.05, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(details)
 
 
 def _encode_name(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -1,8 +1,9 @@
 """Settings: frozen, checked by name and type, read from TOML presets and `key=value` overrides.
 
 A preset is a file `presets/<method>/<preset>.toml` of the package that has the method. Its top-level keys hold for
-every benchmark; a table named after a benchmark, or after its family (the part before the last dash: `[cifar100]` for
-`cifar100-10`), overrides them. A preset whose name ends in `.toml` is a file of the user, such as `itaml tune` writes.
+every benchmark; a table named after a benchmark, or after its families (what stands before a dash: `[cifar100]` and
+`[cifar100-10]` for `cifar100-10-16px`), overrides them, the longer name after the shorter one. A preset whose name ends
+in `.toml` is a file of the user, such as `itaml tune` writes.
 """
 
 from __future__ import annotations
@@ -158,13 +159,16 @@ def parse_preset(data: bytes, *, source: str, benchmark: str) -> dict[str, Any]:
         why = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise SettingsError(f"{source} is not TOML: {why[:LONGEST]}") from None
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    family = benchmark.partition(":")[0].rpartition("-")[0] or benchmark.partition(":")[0]
-    for name in dict.fromkeys((family, benchmark)):
-        section = table.get(name)
-        if not isinstance(section, dict):
-            continue
+    for section in sections(table, benchmark):
         values |= {key: value for key, value in section.items() if not isinstance(value, dict)}
     return migrate_settings(values)
+
+
+def sections(table: Mapping[str, Any], benchmark: str) -> list[Mapping[str, Any]]:
+    """Return the tables of a preset's or recipe's file that hold for a benchmark, the most general first."""
+    parts = benchmark.partition(":")[0].split("-")
+    names = ["-".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    return [table[name] for name in dict.fromkeys((*names, benchmark)) if isinstance(table.get(name), dict)]
 
 
 def preset_summary(method: str, preset: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,13 +70,15 @@ def _default_methods(figure5: bool) -> Sequence[str]:
 
 
 def _print_results(jobs: Sequence[Job], form: str, *, as_json: bool) -> Collection:
+    from itaml.experiment.run_config import recipe_notes
     from itaml.report.figure_names import collect
     from itaml.report.summary import group
     from itaml.report.table import make_table
 
     collection = collect([job.folder for job in jobs if job.state in ("kept", "done")])
     if collection.results:
-        show_table(make_table(group(collection.results)), form, as_json=as_json)
+        remarks = tuple(dict.fromkeys(f"{note}." for job in jobs for note in recipe_notes(job.config)))
+        show_table(replace(make_table(group(collection.results)), remarks=remarks), form, as_json=as_json)
     return collection
 
 

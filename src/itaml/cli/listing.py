@@ -1,4 +1,4 @@
-"""`itaml list`: the registered methods, benchmarks, models and presets."""
+"""`itaml list`: the registered methods, benchmarks, models, presets and recipes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import typer
 
 from itaml.cli.options import Json
 
-KINDS = ("methods", "benchmarks", "models", "presets")
+KINDS = ("methods", "benchmarks", "models", "presets", "recipes")
 
 
 def command(
-    kind: Annotated[str, typer.Argument(help="methods, benchmarks, models or presets.")],
+    kind: Annotated[str, typer.Argument(help="methods, benchmarks, models, presets or recipes.")],
     as_json: Json = False,
 ) -> None:
-    """List the available methods, benchmarks, models or presets."""
+    """List the available methods, benchmarks, models, presets or recipes."""
     from itaml.errors import UnknownNameError
     from itaml.registry import unknown
 
@@ -49,5 +49,9 @@ def _rows(kind: str) -> list[dict[str, Any]]:
             for method in LEARNERS.names()
             for name in presets(method)
         ]
+    if kind == "recipes":
+        from itaml.experiment.shared_recipe import recipe_names, recipe_summary
+
+        return [{"name": name, "summary": recipe_summary(name)} for name in recipe_names()]
     registry = LEARNERS if kind == "methods" else MODELS
     return [{"name": entry.name, "summary": entry.summary} for entry in registry]

@@ -19,6 +19,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one setting of the method, such as lr=0.05. Repeatable."),
 ]
+Recipe = Annotated[
+    str | None,
+    typer.Option("--recipe", help="Train as this recipe says, whatever the preset says; see `itaml list recipes`."),
+]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, max=4096, help="CPU threads to use; all by default, one for networks without convolutions."),

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from itaml.cli.options import Compile, DataRoot, Device, Json, Precision, Quiet, Set, Threads, parse_split, set_threads
+from itaml.cli.options import (
+    Compile,
+    DataRoot,
+    Device,
+    Json,
+    Precision,
+    Quiet,
+    Recipe,
+    Set,
+    Threads,
+    parse_split,
+    set_threads,
+)
 from itaml.cli.processes import is_main, several
 
 REPEATED_WITHIN = 3.0  # seconds in which a second signal is torchrun's copy of the first
@@ -28,6 +40,7 @@ def command(
     benchmark: Annotated[str, typer.Argument(help="Benchmark to run; see `itaml list benchmarks`.")],
     method: Annotated[str, typer.Option("--method", "-m", help="Method to run; see `itaml list methods`.")] = "itaml",
     preset: Annotated[str, typer.Option(help="Preset of the method's settings; see `itaml list presets`.")] = "best",
+    recipe: Recipe = None,
     seed: Annotated[int, typer.Option(help="Root of all random seeds; the same seed repeats a run to the bit.")] = 0,
     overrides: Set = None,
     split: Annotated[
@@ -82,6 +95,7 @@ def command(
         benchmark,
         method=method,
         preset=preset,
+        recipe=recipe,
         seed=seed,
         overrides=chosen,
         split=parse_split(split) if split is not None else None,

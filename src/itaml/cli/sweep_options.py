@@ -21,6 +21,7 @@ from itaml.cli.options import (
     Json,
     Precision,
     Quiet,
+    Recipe,
     Runs,
     SeedList,
     Set,
@@ -43,6 +44,7 @@ class SweepOptions:
     jobs: Jobs = None
     executor: Annotated[str, typer.Option(help=EXECUTOR_HELP)] = "local"
     ray_address: Annotated[str, typer.Option("--ray-address", metavar="auto|HOST:PORT", help=ADDRESS_HELP)] = "auto"
+    recipe: Recipe = None
     overrides: Set = None
     data_root: DataRoot = None
     runs: Runs = Path("runs")
@@ -74,6 +76,7 @@ class SweepOptions:
         return {
             "seeds": parse_seeds(self.seeds),
             "runs": self.runs,
+            "recipe": self.recipe,
             "overrides": parse_overrides(self.overrides or []),
             "force": self.force,
             "compute": self.compute(),

@@ -90,7 +90,7 @@ def _tuner(
     seeds = tuple(dict.fromkeys(shared["seeds"]))
     if not seeds:
         raise UsageError("tuning needs at least one seed")
-    rest = {"compute": shared["compute"]}
+    rest = {"compute": shared["compute"], "recipe": shared["recipe"]}
     spec = TuneSpec(benchmark, method, preset, space, objective, seeds, validation, shared["overrides"], rest)
     return Tuner(spec, sweep.runs, force=sweep.force, **options)
 
@@ -105,6 +105,8 @@ def _write(tuner: Tuner, path: Path, sweep: SweepOptions) -> None:
     spec, best, records = tuner.spec, tuner.best(), tuner.records()
     own = {key: value for key, value in spec.overrides.items() if not key.startswith("seeds.")}
     settings = {**load_preset(spec.method, spec.preset, benchmark=spec.benchmark), **own, **best["settings"]}
+    if spec.rest.get("recipe"):
+        settings = spec.config(best["settings"], spec.seeds[0]).settings
     value = tuner.metric.format.text(best["value"])
     command_line = shlex.join(["itaml", *sys.argv[1:]])
     comments = [
@@ -112,7 +114,9 @@ def _write(tuner: Tuner, path: Path, sweep: SweepOptions) -> None:
         f"Method {spec.method}; trial {best['trial']} of {len(records)}, mean over seeds {_listed(spec.seeds)}",
         f"Objective {spec.objective} on {spec.validation:g} of the training images, which the trials did not train on",
         f"Searched: {'; '.join(dimension.text for dimension in spec.space)}",
-        f"Everything else: preset {spec.preset}" + (f" with {json.dumps(own)}" if own else ""),
+        f"Everything else: preset {spec.preset}"
+        + (f", recipe {spec.rest['recipe']}" if spec.rest.get("recipe") else "")
+        + (f" with {json.dumps(own)}" if own else ""),
         f"Command: {command_line}",
         f"Versions: {', '.join(f'{name} {version}' for name, version in environment().items() if name in VERSIONS)}",
     ]

@@ -138,6 +138,12 @@ LAYOUTS: dict[str, Layout] = {
                 Remote("svhn/test_32x32.mat", (f"{_SVHN}test_32x32.mat",), "md5:eb5a983be6a315427106f1b164d9cef3"),
             ),
         ),
+        Layout(
+            "svhn-10k",
+            "10,000 images of SVHN: 8,000 for training, 2,000 for testing",
+            (("svhn-10k/train_32x32.mat", "svhn-10k/test_32x32.mat"),),
+            why_not="put a selection of SVHN's images there, in files of SVHN's form",
+        ),
         _cifar(
             "cifar10",
             "cifar-10",

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from itaml.config import DEFAULT_PRESET, Compute, Seeds, Settings, build, load_preset
 from itaml.data.benchmarks import Benchmark, LoadOptions, benchmark
 from itaml.errors import ItamlError, SettingsError
+from itaml.experiment.shared_recipe import share
 from itaml.experiment.sweep.parameters import format_value
 from itaml.learners import LEARNERS
 from itaml.learners.api import Traits
@@ -28,6 +29,7 @@ class RunConfig(Settings):
     benchmark: str
     method: str
     preset: str
+    recipe: str | None = None  # whose values replace the preset's (`shared_recipe`)
     seed: int
     seeds: Seeds
     split: tuple[int, ...] | None = None  # classes per task; None is the benchmark's own division
@@ -57,16 +59,18 @@ def resolve(
     *,
     method: str = "itaml",
     preset: str = DEFAULT_PRESET,
+    recipe: str | None = None,
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
     **rest: Any,
 ) -> RunConfig:
-    """Return a run's configuration: the benchmark's numbers, replaced by the preset's, replaced by the overrides.
+    """Return a run's configuration: the benchmark's numbers, replaced by the preset's, a recipe's, the overrides.
 
     Args:
         benchmark_name: a registered benchmark.
         method: a registered method.
         preset: one of the method's presets, or a preset file (a path that ends in .toml).
+        recipe: name of a recipe that all methods share; none by default.
         seed: root of all seeds.
         overrides: settings of the method; `seeds.<name>` sets one seed.
         rest: other fields of `RunConfig`; `p`, the sizes of continua to evaluate, always gets 1 as well.
@@ -78,7 +82,7 @@ def resolve(
     chosen = benchmark(benchmark_name)
     learner = LEARNERS.load(method)
     kind = learner.Settings
-    values, seed_values = _settings(chosen, method, preset, overrides or {}, learner)
+    values, seed_values = _settings(chosen, method, preset, recipe, overrides or {}, learner)
     settings = build(kind, values)
     if "backbone" in kind.model_fields:
         backbone_traits(settings.backbone)
@@ -91,6 +95,7 @@ def resolve(
             "benchmark": benchmark_name,
             "method": method,
             "preset": preset,
+            "recipe": recipe,
             "seed": seed,
             "seeds": seeds,
             "settings": settings.model_dump(mode="json"),
@@ -100,7 +105,7 @@ def resolve(
 
 
 def _settings(
-    chosen: Benchmark, method: str, preset: str, overrides: Mapping[str, Any], learner: Any
+    chosen: Benchmark, method: str, preset: str, recipe: str | None, overrides: Mapping[str, Any], learner: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     remembers = getattr(learner, "traits", Traits()).uses_memory
     if not remembers and overrides.get("memory"):
@@ -108,9 +113,20 @@ def _settings(
     values: dict[str, Any] = {"memory": chosen.memory if remembers else 0, "backbone": chosen.model}
     values = {key: value for key, value in values.items() if key in learner.Settings.model_fields}
     values |= load_preset(method, preset, benchmark=chosen.name)
+    if recipe is not None:
+        values |= share(recipe, chosen.name, method, preset, learner=learner, values=values).settings
     seeds = {key.removeprefix("seeds."): value for key, value in overrides.items() if key.startswith("seeds.")}
     values |= {key: value for key, value in overrides.items() if not key.startswith("seeds.")}
     return values, seeds
+
+
+def recipe_notes(config: RunConfig) -> tuple[str, ...]:
+    """Return sentences about what a run's recipe does not give to its method."""
+    if config.recipe is None:
+        return ()
+    learner = LEARNERS.load(config.method)
+    values, _ = _settings(benchmark(config.benchmark), config.method, config.preset, None, {}, learner)
+    return share(config.recipe, config.benchmark, config.method, config.preset, learner=learner, values=values).notes
 
 
 def default_folder(config: RunConfig, root: Path | str) -> Path:
@@ -119,7 +135,9 @@ def default_folder(config: RunConfig, root: Path | str) -> Path:
     Two runs that differ in any field have different folders; the unchanged preset has the shortest name.
     """
     place = config.benchmark.replace(":", "-").replace("/", "_").strip("._-")
-    plain = resolve(config.benchmark, method=config.method, preset=config.preset, seed=config.seed)
+    plain = resolve(
+        config.benchmark, method=config.method, preset=config.preset, recipe=config.recipe, seed=config.seed
+    )
     before, after = (one.model_dump(mode="json") for one in (plain, config))
     names = sorted(
         differences(before, after), key=lambda name: not name.startswith("settings.")
@@ -129,7 +147,8 @@ def default_folder(config: RunConfig, root: Path | str) -> Path:
     if name != changed or len(name) > LONGEST:
         name = f"{name[:LONGEST]}-{hashlib.sha256(changed.encode()).hexdigest()[:8]}"
     preset = re.sub(r"[^A-Za-z0-9_.+-]+", "", Path(config.preset).name)  # of a file, its name
-    return Path(root) / place / "-".join(filter(None, [config.method, preset, name, f"seed{config.seed}"]))
+    parts = [config.method, preset, config.recipe, name, f"seed{config.seed}"]
+    return Path(root) / place / "-".join(filter(None, parts))
 
 
 def _short(name: str) -> str:

@@ -53,6 +53,8 @@ def command(result: Result) -> str:
     parts = ["itaml", "run", result.benchmark, "--method", result.method]
     if result.preset != DEFAULT_PRESET:
         parts += ["--preset", result.preset]
+    if config.get("recipe"):
+        parts += ["--recipe", config["recipe"]]
     parts += ["--seed", str(result.seed)]
     for key, value in _overrides(result).items():
         parts += ["--set", f"{key}={_value(value)}"]
@@ -91,7 +93,13 @@ def _continuum(result: Result) -> int | None:
 def _overrides(result: Result) -> dict[str, Any]:
     settings: dict[str, Any] = completed(result.config | {"method": result.method})["settings"]
     try:
-        today = resolve(result.benchmark, method=result.method, preset=result.preset, seed=result.seed).settings
+        today = resolve(
+            result.benchmark,
+            method=result.method,
+            preset=result.preset,
+            recipe=result.config.get("recipe"),
+            seed=result.seed,
+        ).settings
     except ItamlError:  # a method or preset that is not installed here: name every setting
         return settings
     return {key: value for key, value in settings.items() if key not in today or today[key] != value}

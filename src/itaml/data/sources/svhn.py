@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from itaml.data.benchmarks import LoadOptions
+from itaml.data.halving import halved
 from itaml.data.images import ImageSet
 from itaml.data.layouts import layout
 from itaml.data.matlab import read_matlab
@@ -23,6 +24,21 @@ def load(options: LoadOptions) -> Dataset:
     """
     train, test = layout("svhn").require(options.root)
     return Dataset("svhn", tuple(map(str, range(10))), _read(train), _read(test))
+
+
+def load_10k(options: LoadOptions) -> Dataset:
+    """Read SVHN-10k: 8,000 training and 2,000 test images in files of SVHN's form, in a folder of another name.
+
+    Raises:
+        DataError: files are missing, broken or not of SVHN's form.
+    """
+    train, test = layout("svhn-10k").require(options.root)
+    return Dataset("svhn-10k", tuple(map(str, range(10))), _read(train), _read(test))
+
+
+def load_10k_16px(options: LoadOptions) -> Dataset:
+    """Read SVHN-10k in half the size (see `load_10k` for errors)."""
+    return halved(load_10k(options))
 
 
 def _read(path: Path) -> ImageSet:

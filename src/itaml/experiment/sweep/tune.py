@@ -48,7 +48,7 @@ class TuneSpec:
     def config(self, point: Mapping[str, Any], seed: int) -> RunConfig:
         """Return the run of a point of the space (see `resolve` for errors)."""
         size = re.search(r"_p(\d+)$", self.objective)
-        extra = {"p": (1, int(size[1]))} if size and int(size[1]) > 1 else {}
+        extra: dict[str, Any] = {"p": (1, int(size[1]))} if size and int(size[1]) > 1 else {}
         return resolve(
             self.benchmark,
             method=self.method,

@@ -1,0 +1,149 @@
+"""Compare methods at equal effort: one recipe for all, and a learning rate for each by the same number of trials.
+
+usage: python benchmarks/equal_effort.py rates BENCHMARK DATA_ROOT RUNS [--methods a,b:preset]
+       python benchmarks/equal_effort.py runs BENCHMARK DATA_ROOT RUNS --recipe plain [--methods ...] [--seeds 0,1,2]
+
+`rates` tries the same pairs of optimizer and learning rate (CANDIDATES) for every method, with recipe `plain` and seed
+0, on a part of the training images (a tenth for MNIST) with a memory of the same share, and evaluates on the other
+training images. The pair with the best mean of class accuracy at p=1 and p=20 is the method's in the recipe's file
+(src/itaml/recipes); the recipe's own pair is kept unless another is better by more than half a point. Writes benchmarks/results/equal-effort-rates-BENCHMARK.json. `runs` trains on all training images,
+evaluates on the test images and writes benchmarks/results/BENCHMARK-RECIPE/. Finished runs in RUNS are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from timing import RESULTS, write
+
+from itaml.config import Compute
+from itaml.data.benchmarks import benchmark
+from itaml.errors import TrainingError
+from itaml.experiment.result import NAME, Result
+from itaml.experiment.run_config import RunConfig, resolve
+from itaml.experiment.runner import run_experiment
+from itaml.learners import LEARNERS
+
+CANDIDATES: tuple[dict[str, Any], ...] = (  # the first one is kept unless another is better by more than MARGIN
+    {"optimizer": "adam", "lr": 0.001, "momentum": 0.0},
+    {"optimizer": "adam", "lr": 0.0003, "momentum": 0.0},
+    {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9},
+)
+MARGIN = 0.005  # of the score
+VALIDATION = {"mnist-5": 0.9}  # share of the training images that trials are evaluated on
+PRESETS = ("itaml:paper", "replay:union", "rwalk:alone")  # rows beside the presets best
+FP32 = Compute(precision="fp32")
+
+
+def every_method() -> list[str]:
+    """Return all methods, and the presets that have rows of their own, as `method:preset`."""
+    return [*(f"{name}:best" for name in LEARNERS.names()), *PRESETS]
+
+
+def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
+    """Return the run of a trial."""
+    method, _, preset = target.partition(":")
+    validation = VALIDATION.get(name, 0.2)
+    own = dict(candidate)
+    if LEARNERS.load(method).traits.uses_memory:
+        own["memory"] = round(benchmark(name).memory * (1 - validation))
+    return resolve(
+        name, method=method, preset=preset, recipe="plain", overrides=own, validation=validation, compute=FP32
+    )
+
+
+def folder_of(config: RunConfig, runs: Path) -> Path:
+    """Return the folder of a run, whose name depends on its resolved settings and not on what the recipe is today."""
+    text = config.model_dump_json(exclude={"preset", "recipe"})
+    return runs / config.benchmark / f"{config.method}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def train(config: RunConfig, runs: Path, data_root: Path) -> None:
+    """Train one run unless its result is there; a loss that is not a number is an outcome, written beside it."""
+    folder = folder_of(config, runs)
+    if (folder / NAME).exists() or (folder / "failed.txt").exists():
+        return
+    try:
+        run_experiment(config, folder, data_root=data_root, resume=(folder / "config.json").exists())
+    except TrainingError as error:
+        (folder / "failed.txt").write_text(str(error), encoding="utf-8")
+
+
+def trial_numbers(config: RunConfig, runs: Path) -> dict[str, Any] | None:
+    """Return the numbers of a finished trial."""
+    folder = folder_of(config, runs)
+    if (folder / "failed.txt").exists():
+        return {"failed": (folder / "failed.txt").read_text(encoding="utf-8"), "score": -1.0}
+    if not (folder / NAME).exists():
+        return None
+    final = Result.load(folder).final
+    numbers = {f"class@{p}": round(at.classes, 4) for p, at in final.continuum.items()}
+    return {**numbers, "score": round(sum(numbers.values()) / len(numbers), 4)}
+
+
+def collect_rates(name: str, runs: Path) -> None:
+    """Write the trials of all methods that are complete, with the pair that won."""
+    found = {}
+    for target in every_method():
+        if not LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
+            continue
+        rows = [(candidate, trial_numbers(trial(name, target, candidate), runs)) for candidate in CANDIDATES]
+        if all(numbers is not None for _, numbers in rows):
+            trials = [{**candidate, **(numbers or {})} for candidate, numbers in rows]
+            best = max(trials, key=lambda row: row["score"])
+            kept = trials[0] if best["score"] - trials[0]["score"] <= MARGIN else best
+            found[target] = {"chosen": {key: kept[key] for key in CANDIDATES[0]}, "trials": trials}
+    share = VALIDATION.get(name, 0.2)
+    write(
+        f"equal-effort-rates-{name}",
+        {
+            "benchmark": name,
+            "recipe": "plain",
+            "seed": 0,
+            "evaluated_on": f"{share:g} of the training data",
+            "methods": found,
+        },
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("rates", "runs", "collect"))
+    parser.add_argument("benchmark")
+    parser.add_argument("data_root", type=Path)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--recipe", default="plain")
+    parser.add_argument("--methods", default="")
+    parser.add_argument("--seeds", default="0,1,2")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    targets = [one if ":" in one else f"{one}:best" for one in options.methods.split(",") if one] or every_method()
+    if options.what == "rates":
+        for target in targets:
+            if LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
+                for candidate in CANDIDATES:
+                    train(trial(options.benchmark, target, candidate), options.runs, options.data_root)
+    if options.what in ("rates", "collect"):
+        collect_rates(options.benchmark, options.runs)
+        return
+    folder = RESULTS / f"{options.benchmark}-{options.recipe}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in map(int, options.seeds.split(",")):
+        for target in targets:
+            method, _, preset = target.partition(":")
+            config = resolve(
+                options.benchmark, method=method, preset=preset, recipe=options.recipe, seed=seed, compute=FP32
+            )
+            train(config, options.runs, options.data_root)
+            result = folder_of(config, options.runs) / NAME
+            if result.exists():
+                shutil.copy(result, folder / f"{method}-{preset}-seed{seed}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import capacity_tables
 import document_tables as tables
+import effort_tables
 import exchange_tables
 import long_life
 import photos_tables
@@ -82,6 +83,10 @@ def filled(text: str) -> str:
         name = match.group(1)
         if name.startswith("ablate-"):
             made = tables.ablation(name.removeprefix("ablate-"))
+        elif name.startswith("equal-effort-rates-"):
+            made = effort_tables.rates(name.removeprefix("equal-effort-rates-"))
+        elif name.startswith("equal-effort-"):
+            made = effort_tables.comparison(*name.removeprefix("equal-effort-").rsplit("-", 1))
         elif name.startswith("method-"):
             made = method_part(name.removeprefix("method-"))
         else:

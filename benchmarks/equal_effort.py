@@ -6,8 +6,10 @@ usage: python benchmarks/equal_effort.py rates BENCHMARK DATA_ROOT RUNS [--metho
 `rates` tries the same pairs of optimizer and learning rate (CANDIDATES) for every method, with recipe `plain` and seed
 0, on a part of the training images (a tenth for MNIST) with a memory of the same share, and evaluates on the other
 training images. The pair with the best mean of class accuracy at p=1 and p=20 is the method's in the recipe's file
-(src/itaml/recipes); the recipe's own pair is kept unless another is better by more than half a point. Writes benchmarks/results/equal-effort-rates-BENCHMARK.json. `runs` trains on all training images,
-evaluates on the test images and writes benchmarks/results/BENCHMARK-RECIPE/. Finished runs in RUNS are kept.
+(src/itaml/recipes); the recipe's own pair is kept unless another is better by more than half a point. Writes
+benchmarks/results/equal-effort-rates-BENCHMARK.json. `runs` trains on all training images, evaluates on the test images
+and writes benchmarks/results/BENCHMARK-RECIPE/, apart from runs whose settings are those of a result that is there
+already. Finished runs in RUNS are kept.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from effort_tables import PRESETS, matching
 from timing import RESULTS, write
 
 from itaml.config import Compute
@@ -36,7 +39,6 @@ CANDIDATES: tuple[dict[str, Any], ...] = (  # the first one is kept unless anoth
 )
 MARGIN = 0.005  # of the score
 VALIDATION = {"mnist-5": 0.9}  # share of the training images that trials are evaluated on
-PRESETS = ("itaml:paper", "replay:union", "rwalk:alone")  # rows beside the presets best
 FP32 = Compute(precision="fp32")
 
 
@@ -139,6 +141,8 @@ def main() -> None:
             config = resolve(
                 options.benchmark, method=method, preset=preset, recipe=options.recipe, seed=seed, compute=FP32
             )
+            if matching(config):
+                continue
             train(config, options.runs, options.data_root)
             result = folder_of(config, options.runs) / NAME
             if result.exists():

@@ -5,25 +5,14 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import authors_curves
 from document_parts import METRICS, cell, load, runs, summary_of_known, table
-
-# Class accuracy after each task, from the outputs of the notebooks in the authors' first commit (44bde88)
-AUTHORS_MNIST = {"20": [99.95, 99.62, 98.97, 99.33, 97.95], "1": [99.95, 94.1, 81.8, 74.1, 62.2]}
-AUTHORS_CIFAR = {  # by p: class and task accuracy after ten tasks
-    "1": (33.4, 35.3),
-    "2": (42.0, 48.4),
-    "5": (59.6, 72.9),
-    "10": (71.1, 88.9),
-    "15": (75.3, 94.8),
-    "20": (77.79, 98.0),
-    "50": (79.2, 100.0),
-}
 
 
 def after_each_task() -> str:
     """Return MNIST after each task, beside the authors' log."""
     rows = []
-    for p, log in AUTHORS_MNIST.items():
+    for p, log in authors_curves.MNIST.items():
         rows.append([f"the authors' log, p={p}", "1", *(f"{value:g}" for value in log)])
         for preset in ("paper", "released", "best"):
             results = runs("mnist-5", "itaml", preset)
@@ -102,5 +91,5 @@ def tuned() -> str:
 
 def authors_cifar() -> str:
     """Return the authors' log of CIFAR-100 by the size of continua."""
-    rows = ([p, f"{classes:g}", f"{tasks:g}"] for p, (classes, tasks) in AUTHORS_CIFAR.items())
+    rows = ([p, f"{classes:g}", f"{tasks:g}"] for p, (classes, tasks) in authors_curves.CIFAR_BY_P.items())
     return table(["p", "class accuracy", "task accuracy"], rows)

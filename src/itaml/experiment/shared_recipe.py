@@ -68,6 +68,8 @@ def share(recipe: str, benchmark: str, method: str, preset: str, *, learner: Any
         return Shared({}, (f"{method} takes no gradient steps, so the recipe does not concern it",))
     notes = []
     given = {key: value for key, value in given.items() if key in learner.Settings.model_fields}
+    if not traits.uses_memory:
+        given.pop("selection", None)
     if not traits.supports_recipe:
         off = [name for name in NEED_LOSS if name in given and given[name] != _default(name)]
         given |= {name: _default(name) for name in off}

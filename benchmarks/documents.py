@@ -54,6 +54,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-trials": reproduction.trials,
     "reproduction-tuned": reproduction.tuned,
     "reproduction-authors-cifar": reproduction.authors_cifar,
+    "reproduction-authors-figure5": reproduction.authors_figure5,
+    "reproduction-authors-after-each-task": reproduction.authors_after_each_task,
     "capacity-basis": capacity_tables.basis,
     "capacity-costs": capacity_tables.costs,
     "capacity-predicted": capacity_tables.predicted,

@@ -34,7 +34,6 @@ from itaml.learners import LEARNERS
 
 CANDIDATES: tuple[dict[str, Any], ...] = (  # the first one is kept unless another is better by more than MARGIN
     {"optimizer": "adam", "lr": 0.001, "momentum": 0.0},
-    {"optimizer": "adam", "lr": 0.0003, "momentum": 0.0},
     {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9},
 )
 MARGIN = 0.005  # of the score

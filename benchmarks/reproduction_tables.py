@@ -93,3 +93,23 @@ def authors_cifar() -> str:
     """Return the authors' log of CIFAR-100 by the size of continua."""
     rows = ([p, f"{classes:g}", f"{tasks:g}"] for p, (classes, tasks) in authors_curves.CIFAR_BY_P.items())
     return table(["p", "class accuracy", "task accuracy"], rows)
+
+
+def authors_figure5() -> str:
+    """Return the last values of the authors' Figure 5 (CIFAR-100, ten tasks), and ours where a method was run."""
+    rows = []
+    for method, values in authors_curves.FIGURE5.items():
+        rows.append([method, "the authors' log", "1", *(f"{value:g}" for value in values)])
+        results = runs("cifar100-10", method, "best")
+        if results:
+            numbers = [cell(results, name) for name in ("class@20", "task-aware", "no-update")]
+            rows.append([method, "ours, `best`", str(len(results)), *numbers])
+    return table(["method", "whose", "seeds", "task-agnostic, p=20", "task-aware", "no update"], rows)
+
+
+def authors_after_each_task() -> str:
+    """Return the authors' logs after each task of CIFAR-100 and SVHN."""
+    rows = [[f"CIFAR-100, p={p}", *(f"{value:g}" for value in log)] for p, log in authors_curves.CIFAR.items()]
+    svhn = authors_curves.SVHN["20"]
+    rows.append(["SVHN, p=20", *(f"{value:g}" for value in svhn), *[""] * (10 - len(svhn))])
+    return table(["class accuracy after task", *map(str, range(1, 11))], rows)

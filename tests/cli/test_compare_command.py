@@ -15,9 +15,11 @@ from itaml.experiment.sweep.job import Job
 from itaml.learners import LEARNERS
 
 
-def _finished(runs: Path, *methods: str, benchmark: str = "digits", seeds: tuple[int, ...] = (0, 1)) -> list[Job]:
+def _finished(
+    runs: Path, *methods: str, benchmark: str = "digits", seeds: tuple[int, ...] = (0, 1), recipe: str | None = None
+) -> list[Job]:
     """Put finished runs where the command looks for them; iTAML is at 90 and 92 %, the others at 80 and 82."""
-    jobs = plan(benchmark, methods=methods, presets=["best"], seeds=seeds, runs=runs)
+    jobs = plan(benchmark, methods=methods, presets=["best"], seeds=seeds, runs=runs, recipe=recipe)
     for job in jobs:
         last = (0.9 if job.config.method == "itaml" else 0.8) + 0.02 * job.config.seed
         result = handmade(method=job.config.method, seed=job.config.seed, last=last, benchmark=benchmark)
@@ -46,6 +48,18 @@ def test_the_table_of_finished_runs_is_printed_without_running(
     assert head.split()[:2] == ["method", "seeds"]
     assert "*91.00 ± 1.41" in itaml
     assert " 81.00 ± 1.41" in replay
+
+
+def test_a_recipe_has_runs_of_its_own_and_notes_on_what_methods_go_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = _finished(tmp_path, "itaml", "bic", recipe="strong")
+    assert [job.folder.name for job in jobs[:2]] == ["itaml-best-strong-seed0", "itaml-best-strong-seed1"]
+    words = ("digits", "--methods", "itaml,bic", "--recipe", "strong", "--seeds", "0,1", "--runs", str(tmp_path))
+    assert _main(*words) == 0
+    said = capsys.readouterr()
+    assert "4 runs: 4 finished already, 0 to do" in said.err
+    assert "bic has a teacher of its own: without distill." in said.out
 
 
 def test_all_methods_at_120_columns_are_readable(

@@ -6,9 +6,10 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from itaml.losses import Loss, Negatives, sample_losses, shifted_loss, task_mean, task_weights
+from itaml.losses import Loss, Negatives, sample_losses, shift_logits, task_mean, task_weights
 from itaml.meta.engines.fused import fused_loss
 from itaml.models.task_map import TaskMap
 
@@ -77,22 +78,28 @@ def test_half_precision_logits_are_judged_in_single_precision() -> None:
     assert found.dtype == torch.float32
 
 
-def test_a_shifted_loss_asks_of_frequent_classes_to_be_surer() -> None:
+def test_shifted_logits_ask_of_frequent_classes_to_be_surer() -> None:
     """Equal logits of classes with three images and one: the shares are 3/4 and 1/4."""
     logits = torch.zeros(2, 2, dtype=torch.float64)
-    loss = shifted_loss(logits, torch.tensor([0, 1]), torch.tensor([3, 1]))
+    loss = F.cross_entropy(shift_logits(logits, torch.tensor([3, 1])), torch.tensor([0, 1]))
     assert loss.item() == pytest.approx(-(math.log(3 / 4) + math.log(1 / 4)) / 2)
 
 
-def test_a_shifted_loss_of_equally_frequent_classes_is_the_plain_one() -> None:
+def test_shifted_logits_of_equally_frequent_classes_have_the_plain_loss() -> None:
     plain = sample_losses(LOGITS, TARGETS, TABLE, loss="ce", negatives="seen").mean()
-    torch.testing.assert_close(shifted_loss(LOGITS, TARGETS, torch.full((5,), 7)), plain)
+    torch.testing.assert_close(F.cross_entropy(shift_logits(LOGITS, torch.full((5,), 7)), TARGETS), plain)
 
 
-def test_a_shifted_loss_is_least_where_classes_that_look_alike_get_equal_logits() -> None:
+def test_the_loss_of_shifted_logits_is_least_where_classes_that_look_alike_get_equal_logits() -> None:
     """Images that cannot be told apart, nine of one class and one of the other: the logits learned are equal."""
     logit = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     targets = torch.tensor([0] * 9 + [1])
-    shifted_loss(logit.expand(10, 2), targets, torch.tensor([9, 1])).backward()
+    F.cross_entropy(shift_logits(logit.expand(10, 2), torch.tensor([9, 1])), targets).backward()
     assert logit.grad is not None
     torch.testing.assert_close(logit.grad, torch.zeros(2, dtype=torch.float64))
+
+
+def test_the_strength_multiplies_the_shift() -> None:
+    counts = torch.tensor([1, 10, 100])
+    shifted = shift_logits(torch.zeros(1, 3), counts, strength=2.0)
+    assert shifted.tolist() == [pytest.approx([0.0, math.log(100), math.log(10_000)])]

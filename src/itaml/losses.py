@@ -59,15 +59,15 @@ def task_mean(losses: Tensor, tasks: Tensor, count: int) -> Tensor:
     return (losses * task_weights(tasks, count, dtype=losses.dtype)).sum()
 
 
-def shifted_loss(logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean cross-entropy of logits to which the logarithm of each class's count of images is added.
+def shift_logits(logits: Tensor, counts: Tensor, *, strength: float = 1.0) -> Tensor:
+    """Return logits to which the logarithm of each class's count of images is added, for a loss by cross-entropy.
 
     What is learned then are logits of equally frequent classes, although every image weighs the same (balanced softmax,
     Ren et al., NeurIPS 2020; logit adjustment, Menon et al., ICLR 2021).
 
     Args:
         logits: responses (n, columns).
-        targets: right column of each sample (n,).
         counts: training images of each column's class (columns,).
+        strength: factor of the logarithm; above 1 the logits learned favour rare classes.
     """
-    return F.cross_entropy(logits + counts.clamp_min(1).log().to(logits), targets)
+    return logits + strength * counts.clamp_min(1).log().to(logits)

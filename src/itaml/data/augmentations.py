@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from itaml.data.strong_augmentation import trivial_augment
 from itaml.errors import UnknownNameError
 from itaml.registry import unknown
 from itaml.shares import Share
@@ -33,13 +34,14 @@ class Draws:
 
     def integers(self, end: int, *, rows: int = 1) -> Tensor:
         """Draw whole numbers from 0 to end - 1 (rows, images here)."""
-        return self._here(torch.randint(0, end, (rows, self.count), generator=self.generator))
+        return self.here(torch.randint(0, end, (rows, self.count), generator=self.generator))
 
     def uniform(self) -> Tensor:
         """Draw numbers from 0 to 1 (images here,)."""
-        return self._here(torch.rand(self.count, generator=self.generator))
+        return self.here(torch.rand(self.count, generator=self.generator))
 
-    def _here(self, drawn: Tensor) -> Tensor:
+    def here(self, drawn: Tensor) -> Tensor:
+        """Return, of values for the whole mini-batch (..., n), those of the images here."""
         return drawn if self.share is None else drawn[..., self.share.own]
 
 
@@ -94,6 +96,8 @@ AUGMENTATIONS: dict[str, Augment] = {
     "crop-flip-bright": _chain(lambda x, g: crop(x, g, pad=4), flip, lambda x, g: brightness(x, g, limit=0.25)),
     "crop-flip-cutout": _chain(lambda x, g: crop(x, g, pad=4), flip, lambda x, g: cutout(x, g, size=8)),
     "flip": _chain(flip),
+    "trivial": _chain(trivial_augment),
+    "trivial-cutout": _chain(trivial_augment, lambda x, g: cutout(x, g, size=x.shape[2] // 2)),
 }
 
 

@@ -24,6 +24,8 @@ class Batch:
     logits: Tensor | None = None  # (n, columns) of the network under training, once they are computed
     present: int | None = None  # how many tasks have samples, where it was counted on the CPU
     share: Share | None = None  # which of the n samples `images` are; None: all
+    patch_targets: Tensor | None = None  # (n,) columns of the classes of pasted patches, where there are patches
+    patch_shares: Tensor | None = None  # (n,) share of each image that its patch covers
 
     def present_tasks(self) -> int:
         """Return how many tasks have samples, without waiting for the device where that is known."""

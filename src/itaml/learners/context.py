@@ -49,7 +49,8 @@ class Context:
         traits: Traits,
     ) -> None:
         compute = compute or Compute()
-        augmentation(settings.augment)  # an unknown name is an error before any training
+        for name in (settings.augment, settings.strong_augment):
+            augmentation(name)  # an unknown name is an error before any training
         for name in (settings.optimizer, settings.adapt_optimizer):
             make_optimizer(name, [torch.zeros(1)], lr=settings.lr)
         self.settings, self.seeds = settings, seeds

@@ -97,7 +97,7 @@ class GradientLearner:
         if self.context.progress is None:
             self.begin_task(task)
         data = self.method.training_data(task)
-        self.trainer.fit(task, self._with_exemplars(data), self.callback)
+        self.trainer.fit(task, self._with_exemplars(data), self.callback, new_images=len(data))
         if self.memory.budget:
             generator = seeding.generator(self.context.seeds.memory, "memory", task.index)
             features = partial(in_shares, self.predictor.features)

@@ -95,7 +95,7 @@ class Method:
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the loss of a batch."""
-        return self.recipe.classification_loss(self.logits(batch), batch.targets)
+        return self.recipe.classification_loss(self.logits(batch), batch)
 
     def step(self, batch: Batch, optimizer: Optimizer) -> Tensor:
         """Take one training step and return its loss."""

@@ -19,9 +19,15 @@ class RecipeSettings(InferenceSettings):
     """Ingredients of training that any method may use (see `learners.recipe`)."""
 
     augment: str = "none"
+    strong_augment: str = "none"  # follows `augment`, for all exemplars and for some of the new images
+    strong_share: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of the new images that it changes
+    strong_until: Part = 1.0  # share of a task's epochs after which it and CutMix are left out
+    rehearsal_cutmix: Annotated[float, Field(ge=0, le=1)] = 0.0  # probability of an exemplar's patch in a new image
     # logits: shift logits by the log of their class's count of images
     class_balancing: Literal["tasks", "logits"] = "tasks"
+    balance_strength: Share = 1.0  # factor of that shift
     distill: Share = 0.0  # weight of the distillation from the model before the task; 0 is off
+    distill_growth: Share = 0.0  # that weight is multiplied by (old classes / new classes) ** distill_growth
     temperature: Temperature = 2.0  # of the distillation
     cache_teacher_logits: bool = False  # compute the teacher's logits once per image, not for each augmented one
     progressive_resize_from: Part = 1.0  # side of a task's first training images, as a share of the full side; 1 is off
@@ -32,7 +38,8 @@ class RecipeSettings(InferenceSettings):
     @property
     def plain_loss(self) -> bool:
         """Whether nothing is added to the method's own loss and images."""
-        return self.class_balancing == "tasks" and self.distill == 0 and self.progressive_resize_from == 1
+        added = self.distill or self.rehearsal_cutmix
+        return self.class_balancing == "tasks" and not added and self.progressive_resize_from == 1
 
     @model_validator(mode="after")
     def _balanced(self) -> Self:
@@ -40,6 +47,12 @@ class RecipeSettings(InferenceSettings):
             raise ValueError(
                 "class_balancing=logits needs loss=ce and negatives=seen; set class_balancing=tasks for other losses"
             )
+        if self.rehearsal_cutmix and self.class_balancing != "logits":
+            raise ValueError("rehearsal_cutmix mixes labels in one softmax: set class_balancing=logits")
+        if self.balance_strength != 1 and self.class_balancing != "logits":
+            raise ValueError("balance_strength is for class_balancing=logits: set that too, or leave it at 1")
+        if self.distill_growth and not self.distill:
+            raise ValueError("distill_growth multiplies distill: set distill too, or leave it at 0")
         return self
 
 

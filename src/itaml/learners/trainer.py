@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml import distributed, seeding
-from itaml.data.augmentations import Draws, augmentation
+from itaml.data.augmentations import Draws
 from itaml.data.images import ImageSet
 from itaml.data.loader import iterate_shares
 from itaml.data.sampling import balanced_order, union_order
@@ -43,15 +43,21 @@ class Trainer:
         self._optimizer: Optimizer | None = None  # of the task under way
         self._saved_optimizer: State | None = None  # of a restored task, until it continues
 
-    def fit(self, task: Task, images: ImageSet, callback: Callback) -> None:
+    def fit(self, task: Task, images: ImageSet, callback: Callback, *, new_images: int) -> None:
         """Train on a task's images from the epoch reached so far to the last one.
+
+        Args:
+            task: the task.
+            images: its images, followed by the exemplars.
+            callback: receives the events of training.
+            new_images: how many of the images are the task's own.
 
         Raises:
             TrainingError: the loss or the weights are not finite any more.
         """
         c = self.context
         assert c.progress is not None, "a task has begun"
-        self.recipe.before_training(images)
+        self.recipe.before_training(images, new_images=new_images)
         optimizer = self.optimizer()
         classes = tuple(map(str, task.classes))
         callback(TaskStarted(task.index, classes, len(images), c.progress.epoch, c.task_epochs))
@@ -97,7 +103,6 @@ class Trainer:
 
     def _epoch(self, task: Task, images: ImageSet, epoch: int, optimizer: Optimizer, callback: Callback) -> EpochDone:
         c, s, path = self.context, self.context.settings, (task.index, epoch)
-        augment = augmentation(s.augment)
         order = self._order(images, seeding.generator(c.seeds.batches, "batches", *path))
         divide = partial(self._divide, images.labels)
         noise = seeding.generator(c.seeds.augment, "augment", *path)
@@ -110,8 +115,10 @@ class Trainer:
                 factor = lr_factor(s, epoch + done / max(len(order), 1), epochs=c.task_epochs)
                 for group in optimizer.param_groups:
                     group["lr"] = s.lr * factor * group.get("scale", 1.0)
-                pixels = augment(pixels, Draws(noise, len(rows), share))  # noqa: PLW2901
+                draws = Draws(noise, len(rows), share)
+                pixels = self.recipe.augment(pixels, rows, draws)  # noqa: PLW2901
                 batch = c.make_batch(pixels, images.labels[rows], rows, share)
+                self.recipe.mix(batch, draws)
                 self.recipe.resize(batch)
                 loss = self.method.step(batch, optimizer)
                 self.recipe.after_step()

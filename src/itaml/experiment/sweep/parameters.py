@@ -45,6 +45,7 @@ _ALL = (
     SweepParameter("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),
     SweepParameter("augment", "random changes of training images"),
     SweepParameter("class_balancing", "how exemplars are weighted", ("tasks", "logits"), of_memory=True),
+    SweepParameter("strong_augment", "stronger changes, of exemplars above all", ("none", "trivial", "trivial-cutout")),
     SweepParameter("distill", "weight of the distillation", (0, 0.5, 1, 2)),
     SweepParameter("progressive_resize_from", "size of the first training images", (0.5, 0.75, 1)),
 )

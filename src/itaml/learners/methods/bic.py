@@ -90,7 +90,7 @@ class BiC(Method):
     def loss(self, batch: Batch) -> Tensor:
         """Return lambda * L_d + (1 - lambda) * L_c (eqs. 1 to 3)."""
         logits, old = self.corrected(self.logits(batch)), self.recipe.teacher.columns
-        classification = self.recipe.classification_loss(logits, batch.targets)
+        classification = self.recipe.classification_loss(logits, batch)
         if old in (0, logits.shape[1]):
             return classification
         teacher_logits = self.corrected(self.recipe.teacher_logits(batch))

@@ -114,7 +114,13 @@ def learned(name: str, *, resnet8: bool = False, **settings: Any) -> State:
     return {
         "state": learner.state_dict(),
         "scores": learner.class_scores(images),  # type: ignore[attr-defined]
-        "evaluation": [found.task_aware, found.no_update, found.task_confusion, [a.classes for a in found.at.values()]],
+        "evaluation": {
+            "aware": [found.task_aware, found.no_update],
+            "confusion": found.task_confusion,
+            "at": [[a.p, a.classes, a.tasks, *a.by_task] for a in found.at.values()],
+            "classes": list(found.by_class.values()),
+            "measures": found.measures,
+        },
     }
 
 

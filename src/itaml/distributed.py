@@ -18,8 +18,11 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from itaml import shares
-from itaml.errors import ItamlError, PeerError
+from itaml.errors import PeerError, sendable
 from itaml.shares import Share
+
+DIRECT = 4  # processes; up to so many exchange small messages directly
+SMALL = 1 << 14  # numbers of a small message
 
 Value = TypeVar("Value")
 Name = TypeVar("Name")
@@ -124,9 +127,16 @@ def gather(tensor: Tensor) -> list[Tensor]:
     """Return the tensors of all processes, which have one shape."""
     if not _group:
         return [tensor]
-    parts = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(size())]
+    own = tensor.contiguous()
+    parts = [own if number == rank() else torch.empty_like(own) for number in range(size())]
     with _peers():
-        dist.all_gather(parts, tensor.contiguous())
+        if own.is_cuda or size() > DIRECT:
+            dist.all_gather(parts, own.clone())
+        else:  # gloo's collectives go through a thread of their own, which doubles the time of a small message
+            others = [number for number in range(size()) if number != rank()]
+            works = [dist.irecv(parts[number], number) for number in others]
+            for work in [*works, *(dist.isend(own, number) for number in others)]:
+                work.wait()  # type: ignore[union-attr]
     return parts
 
 
@@ -150,28 +160,42 @@ def on_main(function: Callable[[], Value]) -> Value:
     if not _group:
         return function()
     outcome: list[Any] = [None, None]
+    own: Exception | None = None  # with its traceback
     if is_main():
         try:
-            outcome = [function(), None]
-        except (ItamlError, OSError) as error:
-            outcome = [None, error]
+            outcome[0] = function()
+        except Exception as error:
+            own, outcome[1] = error, sendable(error)
     with _peers():
         dist.broadcast_object_list(outcome, src=0)
     if outcome[1] is not None:
-        raise outcome[1]
+        raise own or outcome[1]
     value: Value = outcome[0]
     return value
 
 
 @contextmanager
 def one_first() -> Iterator[None]:
-    """Run the block in one process of each machine first, such as one that may download what the others find."""
+    """Run the block in one process of each machine first, such as one that may download what the others find.
+
+    If the block fails in one of these, all processes raise its error, and the others do not run the block.
+    """
     first = int(os.environ.get("LOCAL_RANK", "0")) == 0
     if not first:
-        barrier()
-    yield
-    if first:
-        barrier()
+        _raise_first(gather_objects(None))
+        yield
+        return
+    try:
+        yield
+    except Exception as error:
+        gather_objects(sendable(error))
+        raise
+    _raise_first(gather_objects(None))
+
+
+def _raise_first(errors: Sequence[Exception | None]) -> None:
+    for error in filter(None, errors):
+        raise error
 
 
 def add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -179,8 +203,11 @@ def add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
     if not _group or not tensors:
         return list(tensors)
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    with _peers():
-        dist.all_reduce(flat, dist.ReduceOp.SUM if flat.is_floating_point() else dist.ReduceOp.MAX)
+    if flat.is_floating_point() and not flat.is_cuda and size() <= DIRECT and len(flat) <= SMALL:
+        flat = torch.stack(gather(flat)).sum(0)  # in the order of the processes, to the same bits in all of them
+    else:
+        with _peers():
+            dist.all_reduce(flat, dist.ReduceOp.SUM if flat.is_floating_point() else dist.ReduceOp.MAX)
     parts = flat.split([tensor.numel() for tensor in tensors])
     return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 

@@ -1,5 +1,9 @@
 """The exceptions of the package: one root, a child for each kind of trouble a caller can act on."""
 
+from __future__ import annotations
+
+import copy
+
 
 class ItamlError(Exception):
     """Anything that `itaml` refuses to do, with a message for the user.
@@ -60,3 +64,13 @@ class MissingExtraError(ItamlError):
 
 class PeerError(ItamlError):
     """Another process of a run over several processes was lost."""
+
+
+def sendable(error: Exception) -> Exception:
+    """Return an error as the other processes get it: expected ones as they are, if they can be sent, others by name."""
+    if not isinstance(error, (ItamlError, OSError)):
+        return PeerError(f"another process of this run failed: {type(error).__name__}: {error}")
+    try:
+        return copy.copy(error)  # fails, as sending would, where the arguments are not those of its class
+    except TypeError:
+        return ItamlError(str(error))

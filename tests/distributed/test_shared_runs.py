@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import time
@@ -11,6 +12,10 @@ import pytest
 from PIL import Image
 
 from itaml.cli.main import _run
+from itaml.errors import InterruptedRunError
+from itaml.experiment.run_config import RunConfig
+from itaml.experiment.runner import run_experiment
+from itaml.safe_files import read_json
 from process_groups import RUN, Ended, finish_group, run_group, same_result, start_group
 
 
@@ -48,6 +53,19 @@ def test_a_ctrl_c_in_one_process_ends_all_and_one_process_goes_on_to_the_same_re
     assert not (folder / "result.json").exists()
     assert ended[1].stdout == ""
     assert _run([*RUN[2:], "--quiet", "--out", str(folder), "--resume"]) == 0
+    assert same_result(folder, alone)
+
+
+def test_two_processes_go_on_with_a_run_of_one_from_the_middle_of_a_task(tmp_path: Path, alone: Path) -> None:
+    folder, asked = tmp_path / "run", itertools.count(1)
+    config = RunConfig.model_validate(read_json(alone / "config.json"))
+    with pytest.raises(InterruptedRunError):
+        run_experiment(config, folder, checkpoint_seconds=0, stop=lambda: next(asked) == 4)
+    events = (folder / "events.jsonl").read_text()
+    assert events.count('"TaskDone"') == 1  # asked after two epochs, the first task, an epoch
+    ended = run_group([*RUN, "--out", str(folder), "--resume"])
+    assert [process.returncode for process in ended] == [0, 0], ended
+    assert (folder / "events.jsonl").read_text().count('"resumed": true') == 1
     assert same_result(folder, alone)
 
 

@@ -44,6 +44,7 @@ from itaml.cli import (
 )
 from itaml.cli.formatting import printable
 from itaml.errors import ItamlError
+from itaml.hardware.allocator import keep_freed_memory
 
 LONGEST = 1000  # letters of an error message
 
@@ -126,8 +127,10 @@ def _encode_name(error: UnicodeError) -> tuple[str | bytes, int]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     prepare_process()
+    given = sys.argv[1:] if arguments is None else arguments
+    if processes.command_of(given) in processes.COMMANDS:  # which train
+        keep_freed_memory()
     if processes.several():
-        given = sys.argv[1:] if arguments is None else arguments
         processes.run_together(lambda: _run(given), _fail, given)
     sys.exit(_run(arguments))
 

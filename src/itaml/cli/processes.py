@@ -26,6 +26,11 @@ def is_main() -> bool:
     return not several() or os.environ["RANK"] == "0"
 
 
+def command_of(arguments: Sequence[str]) -> str:
+    """Return the command that a command line names; empty if it names none."""
+    return next((word for word in arguments if not word.startswith("-")), "")
+
+
 def join(arguments: Sequence[str]) -> None:
     """Join the other processes; all but the first print nothing on standard output.
 
@@ -37,7 +42,7 @@ def join(arguments: Sequence[str]) -> None:
     distributed.start()
     if not is_main():
         sys.stdout = io.TextIOWrapper(open(os.devnull, "wb"))  # noqa: SIM115 (for the life of the process)
-    command = next((word for word in arguments if not word.startswith("-")), "")
+    command = command_of(arguments)
     if command not in COMMANDS:
         raise UsageError(f"torchrun is for `itaml run` and `itaml learn`: call `itaml {command}` by itself")
 

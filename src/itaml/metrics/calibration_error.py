@@ -8,6 +8,7 @@ from torch import Tensor
 from itaml.metrics.samples import Samples
 
 BINS = 15
+DIGITS = 4  # of the metric of a run: a hundredth of a percentage point
 
 
 def expected_calibration_error(confidence: Tensor, hits: Tensor, *, bins: int = BINS) -> float:
@@ -26,7 +27,11 @@ def expected_calibration_error(confidence: Tensor, hits: Tensor, *, bins: int = 
 
 
 def calibration_error(samples: Samples) -> float | None:
-    """Return the expected calibration error of single samples, None for a learner without probabilities."""
+    """Return the expected calibration error of single samples, None for a learner without probabilities.
+
+    It is the only metric that is not a share of counted samples, and follows every rounding of the weights. It is
+    rounded to `DIGITS`, so that runs whose weights differ by rounding (threads, processes) have equal metrics.
+    """
     if bool(samples.confidence.isnan().any()):
         return None
-    return expected_calibration_error(samples.confidence, samples.hits)
+    return round(expected_calibration_error(samples.confidence, samples.hits), DIGITS)

@@ -114,18 +114,22 @@ class _BatchNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, var = ctx.saved_tensors
-        # With statistics held constant: dy * weight / std, sum of dy * normalised x, sum of dy, of this process's rows.
-        if len(x):
-            dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
-                grads[0], x, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
+        last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+        # In the layout of x, which the kernels and the layer before are fast with; often it is there already.
+        grad = grads[0].contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+        if len(x):  # sums over this process's rows of dy * normalised x, and of dy
+            _, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
+                grad, x, weight, mean, var, None, None, False, ctx.eps, [False, True, True]
             )
         else:  # torch 2.13 divides by the number of rows
-            dx, dweight, dbias = torch.zeros_like(x), torch.zeros_like(mean), torch.zeros_like(mean)
-        inverse = (var.double() + ctx.eps).rsqrt()
+            dweight, dbias = torch.zeros_like(mean), torch.zeros_like(mean)
         products, total = (value.double() for value in distributed.add_up([dweight, dbias]))
-        scale = inverse / ctx.count if weight is None else weight.double() * inverse / ctx.count
-        shape = (-1, *[1] * (x.dim() - 2))
-        slope = (scale * inverse * products).to(dx).view(shape)
-        dx.sub_((scale * (total - mean.double() * inverse * products)).to(dx).view(shape)).addcmul_(x, slope, value=-1)
+        inverse = (var.double() + ctx.eps).rsqrt()
+        scale = inverse if weight is None else weight.double() * inverse
+        slope = scale * inverse * products / ctx.count
+        shift = mean.double() * slope - scale * total / ctx.count
+        # dx = scale * (dy - mean(dy) - normalised x * mean(dy * normalised x)), in two passes
+        dx = F.batch_norm(grad, torch.zeros_like(mean), torch.ones_like(var), scale.to(mean), shift.to(mean), eps=0.0)
+        dx.addcmul_(x, slope.to(dx).view(-1, *[1] * (x.dim() - 2)), value=-1)
         given = weight is not None
         return dx, dweight if given else None, dbias if given else None, None, None, None, None

@@ -18,6 +18,7 @@ from pathlib import Path
 from itaml.errors import ItamlError
 from itaml.experiment.run_config import RunConfig
 from itaml.experiment.sweep.executors.executor import Outcome, Request
+from itaml.hardware.allocator import keep_freed_memory
 
 
 def main() -> int:
@@ -49,6 +50,7 @@ def execute(request: Request, *, stop: Callable[[], bool]) -> Outcome:
     from itaml.experiment.runner import run_experiment  # noqa: PLC0415
 
     torch.set_num_threads(request["threads"])
+    keep_freed_memory()  # the process is for this run alone
     folder = Path(request["folder"])
     try:
         with waiting_lock(folder):

@@ -8,6 +8,7 @@ import statistics
 from commands import rows as commands_rows
 from document_parts import METRICS, RESULTS, cell, load, runs, summary, summary_of_known, table, with_quartiles
 
+from itaml.experiment.result import Result
 from itaml.migration import current_text
 
 
@@ -91,6 +92,12 @@ def rescue() -> str:
     return table(["negatives", "task score", "seeds", *metrics], rows)
 
 
+def with_unit(name: str, results: list[Result]) -> str:
+    """Return a row's name, marked if its memory is counted in bytes: a protocol of its own."""
+    budgets = {result.config["settings"].get("memory_bytes", 0) for result in results} - {0}
+    return f"{name} (memory in bytes: {', '.join(f'{one:,}' for one in sorted(budgets))})" if budgets else name
+
+
 def comparison(benchmark: str) -> str:
     """Return every method's numbers on a benchmark beside the published one."""
     from itaml.learners import LEARNERS
@@ -109,7 +116,10 @@ def comparison(benchmark: str) -> str:
                 continue
             seconds = statistics.mean(t.train_seconds for r in results for t in r.tasks)
             numbers = [cell(results, metric) for metric in metrics]
-            rows.append([f"`{method}`", preset, str(len(results)), *numbers, f"{seconds:.1f}", shown])
+            beside = shown if results[0].memory_unit == "images" else "-"  # as everything that was published
+            rows.append(
+                [f"`{method}`", with_unit(preset, results), str(len(results)), *numbers, f"{seconds:.1f}", beside]
+            )
     return table(["method", "preset", "seeds", *metrics, "seconds per task", "published class accuracy"], rows)
 
 
@@ -134,8 +144,11 @@ def headline() -> str:
         for method, preset, recipe in methods:
             results = runs(benchmark, method, preset)
             numbers = [cell(results, metric) for metric in ("class@1", "class@20")]
-            published = f"{100 * figures(benchmark, 'itaml')[0].value:.2f}" if method == "itaml" else ""
-            name = f"{method}, `{preset}`" if method == "itaml" else method
+            if not results:
+                continue  # not measured yet
+            in_images = results[0].memory_unit == "images"
+            published = f"{100 * figures(benchmark, 'itaml')[0].value:.2f}" if method == "itaml" and in_images else ""
+            name = with_unit(f"{method}, `{preset}`" if method == "itaml" else method, results)
             rows.append([f"`{benchmark}`", name, recipe, str(len(results)), *numbers, published])
     return table(["benchmark", "method", "recipe", "seeds", "p=1", "p=20", "iTAML's paper, p=20"], rows)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from itaml.config import Seeds, build, load_preset, parse_overrides, parse_preset, preset_summary, presets
-from itaml.errors import SettingsError, UnknownNameError
+from itaml.errors import SettingsError, UnknownNameError, UsageError
 from itaml.learners.methods.itaml_settings import ITAMLSettings
 
 
@@ -132,3 +133,36 @@ def test_the_literal_presets_say_what_the_paper_and_the_released_code_do() -> No
 def test_a_benchmarks_table_overrides_its_familys_and_that_the_top(benchmark: str, values: dict[str, int]) -> None:
     data = b"lr = 1\nepochs = 1\nbeta = 1\n[cifar100]\nlr = 2\nepochs = 2\n[cifar100-10]\nlr = 3\n"
     assert parse_preset(data, source="a preset", benchmark=benchmark) == values
+
+
+def test_a_preset_inherits_the_values_of_another_for_the_same_benchmark(tmp_path: Path) -> None:
+    for benchmark in ("digits", "cifar100-10", "mnist-5"):
+        best, own = (load_preset("itaml", name, benchmark=benchmark) for name in ("best", "best-bytes"))
+        assert own == {**best, "memory_bytes": own["memory_bytes"]}
+    assert load_preset("itaml", "best-bytes", benchmark="cifar100-10")["memory_bytes"] == 2000 * 3 * 32 * 32
+    file = tmp_path / "mine.toml"
+    file.write_text('inherits = "paper"\nlr = 0.5\n[digits]\nepochs = 3\n')
+    paper = load_preset("itaml", "paper", benchmark="digits")
+    assert load_preset("itaml", str(file), benchmark="digits") == {**paper, "lr": 0.5, "epochs": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('inherits = "papper"', "no preset for itaml 'papper'; did you mean 'paper'"),
+        ("inherits = 3", r"inherits names a preset of the method \(got 3\)"),
+        ('inherits = "other.toml"', "inherits names a preset of the method"),
+    ],
+)
+def test_a_preset_that_cannot_inherit_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        load_preset("itaml", str(file), benchmark="digits")
+
+
+def test_a_preset_that_inherits_from_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents = {"best": "paper", "paper": "released", "released": "paper"}
+    monkeypatch.setattr("itaml.config._own_values", lambda _, preset, **__: {"inherits": parents[preset]})
+    with pytest.raises(SettingsError, match="best inherits from itself: best -> paper -> released -> paper"):
+        load_preset("itaml", "best", benchmark="digits")

@@ -2,8 +2,9 @@
 
 A preset is a file `presets/<method>/<preset>.toml` of the package that has the method. Its top-level keys hold for
 every benchmark; a table named after a benchmark, or after its families (what stands before a dash: `[cifar100]` and
-`[cifar100-10]` for `cifar100-10-16px`), overrides them, the longer name after the shorter one. A preset whose name ends
-in `.toml` is a file of the user, such as `itaml tune` writes.
+`[cifar100-10]` for `cifar100-10-16px`), overrides them, the longer name after the shorter one. `inherits = "best"`
+begins with the values that another preset of the method has for the benchmark. A preset whose name ends in `.toml` is a
+file of the user, such as `itaml tune` writes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from itaml.safe_files import open_regular
 
 DEFAULT_PRESET = "best"
 PRESET_FILE = ".toml"  # ending of a preset that is a file of the user
+INHERITS = "inherits"  # key of a preset's file that names another one
 PRESET_LIMIT = 1_000_000  # bytes of such a file
 LONGEST = 200  # letters of a value in an error message
 
@@ -134,8 +136,25 @@ def load_preset(method: str, preset: str, *, benchmark: str) -> dict[str, Any]:
 
     Raises:
         UnknownNameError: the method has no such preset.
-        SettingsError: its file is not TOML, or a preset file of the user is missing.
+        SettingsError: its file is not TOML, a preset file of the user is missing, or it inherits from itself.
     """
+    values: dict[str, Any] = {}
+    chain = [preset]
+    while True:
+        own = _own_values(method, chain[-1], benchmark=benchmark)
+        parent = own.pop(INHERITS, None)
+        values = own | values
+        if parent is None:
+            return values
+        if not isinstance(parent, str) or parent.endswith(PRESET_FILE):
+            raise SettingsError(f"preset {chain[-1]}: {INHERITS} names a preset of the method (got {_shown(parent)})")
+        if parent in chain:
+            raise SettingsError(f"preset {preset} inherits from itself: {' -> '.join([*chain, parent])}")
+        chain.append(parent)
+
+
+def _own_values(method: str, preset: str, *, benchmark: str) -> dict[str, Any]:
+    """Return what the preset's own file says."""
     if preset.endswith(PRESET_FILE):
         return parse_preset(_read_file(preset), source=f"preset {preset}", benchmark=benchmark)
     names = presets(method)

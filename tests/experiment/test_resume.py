@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "loop, momentum, own": {"engine": "loop", "momentum": 0.9, "negatives": "own", "loss": "bce"},
     "loop, radam, two steps": {"engine": "loop", "optimizer": "radam", "lr": 0.01, "inner_steps": 2},
     "released": {"update": "released", "momentum": 0.9, "negatives": "own"},
+    "memory in bytes": {"memory_bytes": 2500, "momentum": 0.9},
 }
 NORM_VARIANTS: dict[str, dict[str, Any]] = {
     "fused, momentum": {"engine": "fused", "momentum": 0.9, "lr": 0.01},

@@ -13,8 +13,10 @@ import pytest
 
 from handmade import handmade
 from itaml.experiment.result import Result
+from itaml.experiment.run_config import resolve
 from itaml.report import published
 from itaml.report.formats import written
+from itaml.report.sentences import command, setup
 from itaml.report.summary import Group, Stat, group, protocol_notes
 from itaml.report.table import Table, cell, make_table
 
@@ -128,9 +130,6 @@ def test_runs_with_other_tasks_are_pointed_out() -> None:
 
 
 def test_the_command_that_repeats_a_run_names_what_its_preset_does_not_say(tmp_path: Path) -> None:
-    from itaml.experiment.run_config import resolve
-    from itaml.report.sentences import command
-
     config = resolve(
         "digits", method="itaml", seed=3, overrides={"lr": 0.0123, "seeds.order": 5}, split=(4, 6), p=(1, 7)
     )
@@ -144,3 +143,20 @@ def test_a_name_in_csv_is_never_a_formula() -> None:
         rows = list(csv.reader(io.StringIO(written(_table(**{name: (0.8,)}), "csv"))))
         assert rows[1][0] == f"'{name}"
         assert rows[1][2] == "0.8"
+
+
+def test_a_memory_in_bytes_is_named_and_never_compared_with_images() -> None:
+    images = _result(method="itaml", seed=0, last=0.80, benchmark="mnist-5")
+    other = _result(method="replay", seed=0, last=0.70, benchmark="mnist-5")
+    in_bytes = images.model_copy(update={"config": {**images.config, "settings": {"memory_bytes": 6_144_000}}})
+    groups = group([images, other, in_bytes.model_copy(update={"preset": "best-bytes"})])
+    assert [one.label for one in groups] == ["itaml (best)", "replay", "itaml (best-bytes, memory in bytes)"]
+    rows = make_table(groups).rows
+    assert ["class p=1" in row.best for row in rows] == [True, False, False]  # the third is alone in its protocol
+    assert rows[0].published
+    assert not rows[2].published
+    assert any("memories in bytes and memories in images" in note for note in protocol_notes(groups))
+    assert protocol_notes(groups[:2]) == []
+    assert group([in_bytes])[0].label == "itaml (memory in bytes)"
+    assert in_bytes.name == "mnist-5, itaml (best, memory in bytes), seed 0"
+    assert setup(in_bytes) == "6,144,000 bytes of exemplars (WebP)"

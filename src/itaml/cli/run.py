@@ -184,7 +184,6 @@ def _print_final(result: Result, folder: Path, config: RunConfig) -> None:
     from itaml.cli.formatting import count
     from itaml.cli.run_tables import final_text
 
-    name = f"{config.benchmark}, {config.method} ({config.preset}), seed {config.seed}"
-    print(f"\n{name}: after {count(len(result.tasks), 'task')}, on {result.evaluated_on}")
+    print(f"\n{result.name}: after {count(len(result.tasks), 'task')}, on {result.evaluated_on}")
     print(final_text(result, config.p))
     print(f"\nthe run is in {folder}")

@@ -16,6 +16,7 @@ from itaml.errors import DataError, SettingsError
 from itaml.experiment.run_config import RunConfig
 from itaml.learners import LEARNERS
 from itaml.learners.api import Learner, Traits, check_processes
+from itaml.memory.byte_memory import ByteMemory
 
 MOST_NAMES = 10  # classes named in an error
 
@@ -70,7 +71,7 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
         values["horizon"] = len(stream)
     settings = build(kind.Settings, values)
     if getattr(kind, "traits", Traits(memory="none")).uses_memory:
-        _check_memory(settings, classes=sum(map(len, stream.splits)))
+        _check_memory(settings, stream)
     check_processes(config.method, getattr(kind, "traits", Traits()))
     if getattr(kind, "from_settings", None) is None:
         raise SettingsError(
@@ -84,8 +85,10 @@ def make_learner(config: RunConfig, stream: TaskStream) -> Learner:
     return learner
 
 
-def _check_memory(settings: Any, *, classes: int) -> None:
+def _check_memory(settings: Any, stream: TaskStream) -> None:
     """Refuse a memory that cannot hold an exemplar of every class."""
+    classes = sum(map(len, stream.splits))
+    ByteMemory(budget=getattr(settings, "memory_bytes", 0)).check_room(classes, stream.dataset.train)
     if settings.memory and settings.room < classes:
         part = "" if settings.room == settings.memory else f", of which a part has {settings.room},"
         raise SettingsError(

@@ -128,9 +128,15 @@ class Result(Record):
         return max(self.final.continuum)
 
     @property
+    def memory_unit(self) -> str:
+        """What the memory is counted in, `images` or `bytes`: different protocols, which are not compared."""
+        return "bytes" if self.config.get("settings", {}).get("memory_bytes") else "images"
+
+    @property
     def name(self) -> str:
         """The run in a few words."""
-        return f"{self.benchmark}, {self.method} ({self.preset}), seed {self.seed}"
+        unit = ", memory in bytes" if self.memory_unit == "bytes" else ""
+        return f"{self.benchmark}, {self.method} ({self.preset}{unit}), seed {self.seed}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas table with one row per task and one column per metric; accuracies are fractions.

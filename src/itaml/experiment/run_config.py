@@ -108,11 +108,15 @@ def _settings(
     chosen: Benchmark, method: str, preset: str, recipe: str | None, overrides: Mapping[str, Any], learner: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     remembers = getattr(learner, "traits", Traits()).uses_memory
-    if not remembers and overrides.get("memory"):
-        raise SettingsError(f"{method} keeps no exemplars: memory must be 0 or left out, not {overrides['memory']!r}")
+    for name in ("memory", "memory_bytes"):
+        if not remembers and overrides.get(name):
+            raise SettingsError(f"{method} keeps no exemplars: {name} must be 0 or left out, not {overrides[name]!r}")
     values: dict[str, Any] = {"memory": chosen.memory if remembers else 0, "backbone": chosen.model}
     values = {key: value for key, value in values.items() if key in learner.Settings.model_fields}
-    values |= load_preset(method, preset, benchmark=chosen.name)
+    preset_values = load_preset(method, preset, benchmark=chosen.name)
+    if (preset_values | dict(overrides)).get("memory_bytes"):  # instead of the benchmark's number of images
+        values.pop("memory", None)
+    values |= preset_values
     if recipe is not None:
         values |= share(recipe, chosen.name, method, preset, learner=learner, values=values).settings
     seeds = {key.removeprefix("seeds."): value for key, value in overrides.items() if key.startswith("seeds.")}

@@ -34,10 +34,23 @@ def read_exemplars(run: Path, tasks: list[list[str]]) -> dict[str, torch.Tensor]
 def _images(learner: Any) -> dict[str, torch.Tensor]:
     """Return the images by class number, whatever kind of learner it was."""
     memory = learner.get("memory") if isinstance(learner, dict) else None
+    if isinstance(memory, dict) and memory.get("unit") == "bytes":
+        return _decoded(memory)
     found = memory.get("images") if isinstance(memory, dict) else None
     if not isinstance(found, dict):
         return {}
     return {key: images for key, images in found.items() if getattr(images, "ndim", 0) == 4 and len(images)}
+
+
+def _decoded(memory: dict[str, Any]) -> dict[str, torch.Tensor]:
+    from itaml.memory.byte_memory import decoded, saved_files  # noqa: PLC0415
+
+    try:
+        channels, height, width = map(int, memory["shape"])
+        files = saved_files(memory)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"its memory is damaged: {error!r}") from error
+    return {key: decoded(one, (channels, height, width)) for key, one in files.items() if one}
 
 
 def _names(learner: Any, tasks: list[list[str]]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from itaml.learners.batch import Batch, Progress
 from itaml.learners.compiled import CompiledBackbone
 from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
+from itaml.memory.byte_memory import ByteMemory
 from itaml.models.batch_norm import single_image_batch_norm
 from itaml.models.classifier import Classifier
 from itaml.models.sharded_layers import in_shares
@@ -118,4 +119,6 @@ class Context:
 def _memory(settings: TrainingSettings, traits: Traits) -> Memory:
     if traits.memory == "everything":
         return Memory(budget=EVERYTHING, selection="first")
+    if traits.uses_memory and settings.memory_bytes:
+        return ByteMemory(budget=settings.memory_bytes, selection=settings.selection)
     return Memory(budget=settings.memory if traits.uses_memory else 0, selection=settings.selection)

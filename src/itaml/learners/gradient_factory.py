@@ -23,11 +23,13 @@ def gradient_learner(
     """Return a learner for images of `shape`: on the frozen features of a pretrained backbone, or trained as a whole.
 
     Raises:
-        SettingsError: a setting for pretrained backbones is given for another one.
+        SettingsError: a setting for pretrained backbones is given for another one, or memory_bytes for features.
     """
     pretrained = backbone_traits(settings.backbone).pretrained
     if not pretrained and (settings.tune != "none" or settings.adapter):
         raise SettingsError(f"tune and adapter are for pretrained backbones, and {settings.backbone} is not one")
+    if pretrained and settings.tune == "none" and settings.memory_bytes:
+        raise SettingsError("a frozen backbone keeps features, which are no images: set memory instead of memory_bytes")
 
     def make(inner: Shape) -> GradientLearner:
         model = _classifier(settings, inner, seeds.init, frozen=pretrained and settings.tune == "none")

@@ -136,7 +136,7 @@ class GradientLearner:
         self.check_classes(task.index, task.classes)
         task_map = self.task_map.grown(task.classes) if task.classes else self.task_map
         task_map.column_of(task.train.labels)  # every label must belong to a class that is or becomes known
-        self.memory.check_room(len(task_map.classes))
+        self.memory.check_room(len(task_map.classes), task.train)
         if self.method.traits.uses_memory and 0 < self.settings.room < len(task_map.classes):
             raise SettingsError(
                 f"a part of the memory has {self.settings.room} images for {len(task_map.classes)} classes"

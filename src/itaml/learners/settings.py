@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -66,6 +66,7 @@ class TrainingSettings(RecipeSettings):
     feature_flip: bool = True  # frozen features: average over each image and its horizontal flip
     feature_transform: Literal["none", "sqrt"] = "sqrt"  # of frozen features
     memory: Annotated[int, Field(ge=0)] = 2000  # exemplars in all
+    memory_bytes: Annotated[int, Field(ge=0)] = 0  # instead of memory: bytes of exemplars in all, as WebP files
     selection: Literal["random", "herding", "first"] = "random"
 
     epochs: Count = 10
@@ -84,14 +85,32 @@ class TrainingSettings(RecipeSettings):
 
     @property
     def room(self) -> int:
-        """Images in the smallest part of the memory, which must hold one of every class."""
+        """Images in the smallest part of the memory, which must hold one of every class; 0 if counted in bytes."""
         return self.memory
+
+    @property
+    def keeps_exemplars(self) -> bool:
+        """Whether there is a memory."""
+        return self.memory > 0 or self.memory_bytes > 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_budget(cls, values: Any) -> Any:
+        """Let `memory_bytes` replace the default of `memory`."""
+        if isinstance(values, dict) and values.get("memory_bytes") and "memory" not in values:
+            return {**values, "memory": 0}
+        return values
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.memory == 0 and self.adapt_steps:
+        if self.memory and self.memory_bytes:
+            raise ValueError(
+                "memory counts exemplars in images and memory_bytes in bytes: set one of them to 0 "
+                f"(got memory={self.memory} and memory_bytes={self.memory_bytes})"
+            )
+        if not self.keeps_exemplars and self.adapt_steps:
             raise ValueError("adapting at inference needs exemplars: set memory, or adapt_steps=0")
-        if self.memory == 0 and self.task_score == "calibrated":
+        if not self.keeps_exemplars and self.task_score == "calibrated":
             raise ValueError("calibrated task scores need exemplars: set memory, or another task_score")
         if self.backbone_lr is not None and self.tune == "none":
             raise ValueError("backbone_lr is for a pretrained backbone that is tuned: set tune=last or tune=all")
@@ -107,6 +126,8 @@ class NoMemorySettings(TrainingSettings):
 
     @model_validator(mode="after")
     def _without_exemplars(self) -> Self:
+        if self.memory_bytes:
+            raise ValueError(f"this method keeps no exemplars: memory_bytes must be 0 (got {self.memory_bytes})")
         if self.adapt_steps or self.task_score == "calibrated":
             raise ValueError("this method keeps no exemplars, which adapt_steps and task_score=calibrated need")
         return self
@@ -117,6 +138,6 @@ class MemorySettings(TrainingSettings):
 
     @model_validator(mode="after")
     def _with_exemplars(self) -> Self:
-        if self.memory == 0:
+        if not self.keeps_exemplars:
             raise ValueError("this method rehearses exemplars: memory must be at least one image per class (got 0)")
         return self

@@ -61,8 +61,12 @@ class Memory:
             return self.budget // classes
         return self.budget // classes + (rank < self.budget % classes)
 
-    def check_room(self, classes: int) -> None:
+    def check_room(self, classes: int, images: ImageSet | None = None) -> None:
         """Refuse a number of classes that leaves some without an image.
+
+        Args:
+            classes: how many there are to be.
+            images: some of theirs, for a memory that depends on the size of images.
 
         Raises:
             SettingsError: the budget is smaller than the number of classes.
@@ -100,7 +104,7 @@ class Memory:
         store = self._new_store(images, shares)
         for class_id in known:
             if class_id not in arriving:
-                self.keep(class_id, torch.arange(min(self.count(class_id), shares[class_id])))
+                self._shrink(class_id, shares[class_id])
             elif self.selection == "content":
                 self._merge_by_key(class_id, images, keys, shares[class_id])
             else:
@@ -142,24 +146,20 @@ class Memory:
             return pixels[herding_order(features(pixels), limit=limit)]
         if old is not None:
             pixels = _with_old(members.load()[0], old)
-            order = (
-                random_order(len(pixels), generator=generator)
-                if self.selection == "random"
-                else torch.arange(len(pixels))
-            )
-            return pixels[order[:limit]]
-        order = (
-            random_order(len(members), generator=generator)
-            if self.selection == "random"
-            else torch.arange(len(members))
-        )
-        return members.batch(order[:limit])[0].clone()
+            return pixels[self._order(len(pixels), generator)[:limit]]
+        return members.batch(self._order(len(members), generator)[:limit])[0].clone()
+
+    def _order(self, count: int, generator: torch.Generator) -> Tensor:
+        return random_order(count, generator=generator) if self.selection == "random" else torch.arange(count)
 
     def keep(self, class_id: ClassId, positions: Tensor) -> None:
         """Keep only the exemplars of a class at `positions` (k,), in that order."""
         self._images[class_id] = self._images[class_id][positions]
         if class_id in self._keys:
             self._keys[class_id] = self._keys[class_id][positions]
+
+    def _shrink(self, class_id: ClassId, share: int) -> None:
+        self.keep(class_id, torch.arange(min(self.count(class_id), share)))
 
     def remove(self, class_id: ClassId) -> None:
         """Drop a class and its exemplars; a class that has none is dropped already."""
@@ -178,7 +178,8 @@ class Memory:
         if keys:
             self._keys[target] = torch.cat(keys)
         rank = list(self._images).index(target)
-        self.keep(target, order[: self.share(rank, len(self._images))])
+        self.keep(target, order)
+        self._shrink(target, self.share(rank, len(self._images)))
 
     def discard(self, images: Tensor, labels: Tensor) -> None:
         """Drop images (n, c, h, w) of classes (n,) where they are exemplars; features may differ by rounding."""

@@ -152,7 +152,10 @@ def default_settings(options: Options, choice: Choice, statistics: ImageStatisti
     for name in options.settings:
         if name not in fields:
             raise UnknownNameError(unknown("setting", name, fields))
-    return build(kind.Settings, {name: value for name, value in values.items() if name in fields} | options.settings)
+    chosen = {name: value for name, value in values.items() if name in fields} | options.settings
+    if chosen.get("memory_bytes"):
+        raise SettingsError("a model on disk counts its exemplars in images: use --memory instead of memory_bytes")
+    return build(kind.Settings, chosen)
 
 
 def default_epochs(options: Options, images: int) -> int:

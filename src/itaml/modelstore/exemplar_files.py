@@ -7,18 +7,17 @@ that names it, and removed when no version names it any more.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
+from itaml.data.images import Shape
+from itaml.data.webp import decode_webp, encode_webp
 from itaml.errors import CheckpointError, ItamlError
 from itaml.modelstore.checksummed_json import Pointer
 from itaml.modelstore.file_checks import file_sum, read_checked, remove
@@ -26,7 +25,6 @@ from itaml.modelstore.manifest import FileSum, StoredImage
 from itaml.modelstore.model_folder import EXEMPLARS, ModelFolder
 from itaml.storage import sync_folder
 
-QUALITY = 90
 LOSSLESS_SIDE = 64  # smaller images are kept as they are: compression would blur them, and they need little room
 FILE = re.compile(r"[0-9a-f]{64}\.webp")
 
@@ -35,30 +33,16 @@ Contents = Mapping[str, bytes]  # SHA-256 -> bytes of a file
 
 def encode(image: Tensor) -> bytes:
     """Return an image (1 or 3, h, w) of uint8 as a WebP file."""
-    array = image.expand(3, -1, -1).permute(1, 2, 0).contiguous().numpy()
-    buffer = io.BytesIO()
-    lossless = min(image.shape[1:]) < LOSSLESS_SIDE
-    Image.fromarray(array).save(buffer, "WEBP", quality=QUALITY, method=0, lossless=lossless, exact=True)
-    return buffer.getvalue()
+    return encode_webp(image, lossless=min(image.shape[1:]) < LOSSLESS_SIDE, effort=0)
 
 
-def decode(path: Path, data: bytes, shape: tuple[int, int, int]) -> Tensor:
+def decode(path: Path, data: bytes, shape: Shape) -> Tensor:
     """Return the image (c, h, w) of uint8 that a file holds; `path` is for messages.
 
     Raises:
         CheckpointError: it is not an image of that shape.
     """
-    channels, height, width = shape
-    try:
-        with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
-            if image.size != (width, height):
-                raise CheckpointError(f"{path} is an image of {image.width} x {image.height} pixels, not of the model")
-            pixels = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-    except CheckpointError:
-        raise
-    except Exception as error:  # on hostile bytes Pillow raises nearly anything
-        raise CheckpointError(f"{path} is not an image ({error})") from error
-    return pixels[:channels].contiguous()
+    return decode_webp(data, shape, source=str(path))
 
 
 def path_of(folder: ModelFolder, sha256: str) -> Path:
@@ -76,9 +60,7 @@ def read_file(folder: ModelFolder, image: StoredImage) -> bytes:
     return read_checked(path_of(folder, image.sha256), FileSum(size=image.size, sha256=image.sha256))
 
 
-def read_pixels(
-    folder: ModelFolder, images: Iterable[StoredImage], shape: tuple[int, int, int], fresh: Contents
-) -> Tensor:
+def read_pixels(folder: ModelFolder, images: Iterable[StoredImage], shape: Shape, fresh: Contents) -> Tensor:
     """Return images (n, c, h, w); those in `fresh` need not be on disk yet (see `read_file` for errors)."""
     found = [
         decode(

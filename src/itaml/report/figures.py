@@ -112,7 +112,7 @@ def _lines(groups: Sequence[Group], number: Number, p: int | None) -> list[Serie
 def _published(groups: Sequence[Group], p: int) -> list[Series]:
     """Return what was published for the methods shown, at this p: a curve, or its last point."""
     found = []
-    for method in dict.fromkeys(one.first.method for one in groups):
+    for method in dict.fromkeys(one.first.method for one in groups if one.first.memory_unit == "images"):
         figure = published.figure(groups[0].first.benchmark, method, p=p)
         if figure is None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from itaml.config import DEFAULT_PRESET
@@ -40,11 +41,18 @@ def setup(result: Result) -> str:
     settings: dict[str, Any] = result.config.get("settings", {})
     known = {
         "backbone": settings.get("backbone"),
-        "memory": f"{settings['memory']:,} exemplars" if settings.get("memory") else "no exemplars",
+        "memory": memory_text(settings),
         "epochs per task": settings.get("epochs"),
         "optimizer": settings.get("optimizer"),
     }
     return "; ".join(f"{name} {value}" if name != "memory" else str(value) for name, value in known.items() if value)
+
+
+def memory_text(settings: Mapping[str, Any]) -> str:
+    """Say how large the memory is: in images or in bytes, which are different protocols."""
+    if settings.get("memory_bytes"):
+        return f"{settings['memory_bytes']:,} bytes of exemplars (WebP)"
+    return f"{settings['memory']:,} exemplars" if settings.get("memory") else "no exemplars"
 
 
 def command(result: Result) -> str:

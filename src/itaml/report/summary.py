@@ -92,9 +92,8 @@ def group(results: Sequence[Result]) -> list[Group]:
 def _label(run: Result, others: Sequence[Result]) -> str:
     """Name a group by its method, and as much more as tells it from the others."""
     alike = [other for other in others if other.method == run.method and other is not run]
-    if not alike:
-        return run.method
     parts = [run.preset] if any(other.preset != run.preset for other in alike) else []
+    parts += ["memory in bytes"] if run.memory_unit == "bytes" else []
     for other in (other for other in alike if other.preset == run.preset):
         parts += [part for part in _differences(run, other) if part not in parts]
     shown = [*parts[:MAX_LABEL_PARTS], *(["…"] if len(parts) > MAX_LABEL_PARTS else [])]
@@ -126,6 +125,7 @@ def protocol_notes(groups: Sequence[Group]) -> list[str]:
         "different orders of classes": lambda run: [row.classes for row in run.tasks],
         "different sizes of continua": lambda run: sorted(run.final.continuum),
         "different evaluation data": lambda run: run.evaluated_on,
+        "memories in bytes and memories in images, which are different protocols": lambda run: run.memory_unit,
     }
     for parts, question in questions.items():
         values = {json.dumps(question(run)) for one in groups for run in one.runs}

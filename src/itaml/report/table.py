@@ -84,16 +84,26 @@ def make_table(groups: Sequence[Group]) -> Table:
     everything = columns(p)
     chosen = {column: number for column, number in everything.items() if any(one.stat(number) for one in groups)}
     cells = [{column.name: group.stat(number) for column, number in chosen.items()} for group in groups]
-    winners = iter(leads(tuple(chosen), [row for row, one in zip(cells, groups, strict=True) if not one.is_bound]))
+    won = _leads_by_unit(tuple(chosen), groups, cells)
     rows = []
-    for one, row in zip(groups, cells, strict=True):
+    for index, (one, row) in enumerate(zip(groups, cells, strict=True)):
         figures = {
             f"class p={size}": published.figure(one.first.benchmark, one.first.method, p=size) for size in {1, p}
         }
-        known = {name: figure for name, figure in figures.items() if figure is not None}
-        won: frozenset[str] = frozenset() if one.is_bound else next(winners)
-        rows.append(TableRow(one.label, len(one.runs), row, known, won, one.is_bound))
+        same = one.first.memory_unit == "images"  # as everything that was published
+        known = {name: figure for name, figure in figures.items() if figure is not None and same}
+        rows.append(TableRow(one.label, len(one.runs), row, known, won[index], one.is_bound))
     return Table(groups[0].first.benchmark, tuple(chosen), tuple(rows))
+
+
+def _leads_by_unit(columns: Sequence[Column], groups: Sequence[Group], cells: Sequence[Cells]) -> list[frozenset[str]]:
+    """Return what each group is best in, among those whose memory is counted in the same unit; bounds in nothing."""
+    won: list[frozenset[str]] = [frozenset()] * len(groups)
+    for unit in ("images", "bytes"):
+        rows = [i for i, one in enumerate(groups) if one.first.memory_unit == unit and not one.is_bound]
+        for index, names in zip(rows, leads(columns, [cells[i] for i in rows]), strict=True):
+            won[index] = names
+    return won
 
 
 def leads(columns: Sequence[Column], rows: Sequence[Cells]) -> list[frozenset[str]]:

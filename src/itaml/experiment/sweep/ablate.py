@@ -20,7 +20,9 @@ from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import RunConfig, default_folder, resolve
 from itaml.experiment.sweep.job import WAITING, Job, make_job
 from itaml.experiment.sweep.parameters import (
+    BUDGETS,
     CONTINUUM,
+    SHARES,
     SWEEP_PARAMETERS,
     SweepParameter,
     default_values,
@@ -206,7 +208,13 @@ def _chosen(
         if not isinstance(value, int) or not is_number(value) or value < 1:
             raise UsageError("a continuum has a whole number of samples, at least 1")
         return value, plain
-    meant = share_of_memory(value, plain[0].settings["memory"]) if parameter.name == "memory" else value
+    meant = value
+    if parameter.name in BUDGETS:
+        own = plain[0].settings[parameter.name]
+        if not own and value in SHARES:
+            other = next(name for name in BUDGETS if name != parameter.name)
+            raise UsageError(f"the preset has {parameter.name}=0: use --over {other}, or name a number")
+        meant = share_of_memory(value, own)
     configs = template.configs(**{parameter.name: meant})
     return configs[0].settings[parameter.name], configs
 

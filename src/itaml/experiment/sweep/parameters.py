@@ -14,6 +14,7 @@ from itaml.models import backbone_traits
 from itaml.registry import unknown
 
 CONTINUUM = "p"  # the one parameter that is no setting: every run is evaluated with continua of many sizes
+BUDGETS = ("memory", "memory_bytes")  # in images or in bytes
 SHARES = {"quarter": 0.25, "half": 0.5, "same": 1.0, "double": 2.0}  # of the preset's memory
 
 
@@ -42,6 +43,7 @@ _ALL = (
         "flip_tta", "average with horizontally flipped images at inference", (False, True), at_inference=True
     ),
     SweepParameter("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),
+    SweepParameter("memory_bytes", "bytes of exemplars in all", ("half", "same", "double"), of_memory=True),
     SweepParameter("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),
     SweepParameter("augment", "random changes of training images"),
     SweepParameter("class_balancing", "how exemplars are weighted", ("tasks", "logits"), of_memory=True),
@@ -72,7 +74,7 @@ def default_values(parameter: SweepParameter, settings: Mapping[str, Any]) -> tu
         return parameter.values
     values = parameter.values or _fitting(parameter, settings)
     own = settings[parameter.name]
-    if own in values or parameter.name == "memory":
+    if own in values or parameter.name in BUDGETS:
         return values
     return tuple(sorted((*values, own))) if is_number(own) else (own, *values)
 
@@ -89,7 +91,7 @@ def _fitting(parameter: SweepParameter, settings: Mapping[str, Any]) -> tuple[st
 
 
 def share_of_memory(value: Any, memory: int) -> Any:
-    """Return how many exemplars `half`, `same` and `double` are; other values as they are."""
+    """Return how many exemplars, or bytes, `half`, `same` and `double` are; other values as they are."""
     return int(SHARES[value] * memory) if isinstance(value, str) and value in SHARES else value
 
 

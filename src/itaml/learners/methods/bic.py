@@ -51,6 +51,8 @@ class BiCSettings(MemorySettings):
 
     @model_validator(mode="after")
     def _room(self) -> Self:
+        if self.memory_bytes:
+            raise ValueError("bic divides its memory by images: set memory instead of memory_bytes")
         if not 0 < self.validation < self.memory:
             raise ValueError(f"a memory of {self.memory} has no room for validation images: set a larger memory")
         return self

@@ -45,6 +45,7 @@ def torchrun() -> str:
         [f"{what}: CPU time of 1 process / CPU time of each of 2", with_quartiles(work)],
         ["share of a step in messages (least)", f"{share['median']:.2f} ({share['least']:.2f})"],
         ["cores; load average before and after", f"{found['cores']}; {' and '.join(map(str, found['load_average']))}"],
+        ["scheduling of the processes", found.get("scheduling", "normal")],
     ]
     return table(["measured", "median (quartiles)"], rows)
 

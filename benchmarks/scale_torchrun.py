@@ -147,6 +147,12 @@ def main() -> None:
     report(o, times, cpu, shares, [round(load_before, 1), round(os.getloadavg()[0], 1)])
 
 
+def scheduling() -> str:
+    """Return whether other work of the machine could take the cores: `chrt -r 1` gives the processes priority."""
+    real_time = os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO)
+    return "real time (other work waits)" if real_time else "normal"
+
+
 def report(
     options: argparse.Namespace,
     times: dict[str, list[float]],
@@ -167,6 +173,7 @@ def report(
         "share_in_messages": {"median": round(statistics.median(shares), 4), "least": round(min(shares), 4)},
         "cores": os.cpu_count(),
         "load_average": load,
+        "scheduling": scheduling(),
     }
     print(json.dumps(found, indent=1))
     print(write("torchrun", found))

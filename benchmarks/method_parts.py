@@ -6,12 +6,12 @@ usage: python benchmarks/method_parts.py    # draws docs/figures/methods/METHOD.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
-from document_parts import cell, runs, table
+from document_parts import RESULTS, cell, load, runs, table
 
-from itaml.config import presets
 from itaml.learners import LEARNERS
 from itaml.metrics.metric_registry import metrics
 from itaml.report.charts import Panel, line_chart, percent_range
@@ -22,10 +22,12 @@ from itaml.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "figures" / "methods"
-BENCHMARKS = ("digits", "mnist-5", "svhn10k-5", "cifar100-10-16px", "cifar100-10", "tiny-imagenet-10")
+FIRST = ("digits", "mnist-5")  # benchmarks of the tables, then all others by name
+NOT_BENCHMARKS = {"ablations", "digits-scores", "photos"}
 COLUMNS = ("class@1", "class@20", "task@20", "task-aware")
 SHOWN = ("class p=1", "class p=20", "task-aware")  # curves of a figure
 PAPERS = {
+    "itaml": "arXiv 2003.11652",
     "ewc": "arXiv 1612.00796",
     "online-ewc": "arXiv 1805.06370",
     "si": "arXiv 1703.04200",
@@ -52,42 +54,73 @@ PAPERS = {
 
 def method_part(method: str) -> str:
     """Return the part of a method's page that follows from the code and the result files."""
+    root = "../" if method == "itaml" else "../../"
     lines = [f"- command: `itaml run mnist-5 --method {method}`"]
     if method in PAPERS:
         kind, number = PAPERS[method].split()
         address = f"https://arxiv.org/abs/{number}" if kind == "arXiv" else f"https://doi.org/{number}"
         lines.insert(0, f"- paper: [{PAPERS[method]}]({address})")
-    lines.append(f"- code: {_code(method)}")
+    lines.append(f"- code: {_code(method, root)}")
     parts = ["\n".join(lines)]
     rows = _rows(method)
     if rows:
         parts.append(table(["benchmark", "preset", "seeds", *COLUMNS], rows))
+    parts += _on_features(method)
     if (FIGURES / f"{method}.svg").exists():
         text = f"Accuracy of {method} on split MNIST after each task"
-        parts.append(f"![{text}](../figures/methods/{method}.svg)")
+        parts.append(f"![{text}]({root.removeprefix('../')}figures/methods/{method}.svg)")
     return "\n\n".join(parts)
 
 
 def _rows(method: str) -> list[list[str]]:
+    folders = {path.name for path in RESULTS.iterdir() if path.is_dir()} - NOT_BENCHMARKS - {*FIRST}
     rows = []
-    for benchmark in BENCHMARKS:
-        for preset in presets(method):
-            results = runs(benchmark, method, preset)
-            if results:
-                numbers = [cell(results, column) for column in COLUMNS]
-                rows.append([f"`{benchmark}`", f"`{preset}`", str(len(results)), *numbers])
+    for benchmark in (*FIRST, *sorted(folders)):
+        for variant in _variants(benchmark, method):
+            results = runs(benchmark, method, variant)
+            numbers = [cell(results, column) for column in COLUMNS]
+            rows.append([f"`{benchmark}`", f"`{variant}`", str(len(results)), *numbers])
     return rows
 
 
-def _code(method: str) -> str:
-    """Return links to the file of a method and to the lines of its functions."""
+def _variants(benchmark: str, method: str) -> list[str]:
+    """Return the presets and variants of a method that were run on a benchmark, `best` first."""
+    found = set()
+    for path in (RESULTS / benchmark).glob("*-seed*.json"):
+        name = re.sub(r"-seed\d+$", "", path.stem)
+        longest = max((m for m in LEARNERS.names() if name.startswith(f"{m}-")), key=len, default=None)
+        if longest == method:
+            found.add(name.removeprefix(f"{method}-"))
+    return sorted(found, key=lambda name: (name != "best", name))
+
+
+def _on_features(method: str) -> list[str]:
+    """Return the class accuracy on the features of a pretrained backbone, if it was measured."""
+    found = load("photos/incremental")
+    settings, rows = found["settings"], []
+    for name, results in found["results"].items():
+        if method in results:
+            numbers = [f"{100 * results[method]['class'][str(p)]:.1f}" for p in settings["p"]]
+            rows.append([name, str(settings["sets"][name]["tasks"]), *numbers])
+    if not rows:
+        return []
+    text = (
+        f"On the features of a frozen `{settings['backbone']}`, class accuracy in per cent (one seed;"
+        " [Photos](PHOTOS) has the protocol):"
+    ).replace("PHOTOS", "photos.md" if method == "itaml" else "../photos.md")
+    return [text, table(["images", "tasks", *(f"p = {p}" for p in settings["p"])], rows)]
+
+
+def _code(method: str, root: str) -> str:
+    """Return links to the file of a method, to the line of its class and to those of its functions."""
     module, _, name = LEARNERS.entry(method).target.partition(":")
     file = Path("src", *module.split(".")).with_suffix(".py")
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    public = [item for item in cls.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
-    links = [f"[`{file.name}`](../../{file})", *(f"[`{item.name}`](../../{file}#L{item.lineno})" for item in public)]
-    return ", ".join(links)
+    public: list[ast.ClassDef | ast.FunctionDef] = [cls]
+    public += [item for item in cls.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
+    links = [f"[`{item.name}`]({root}{file}#L{item.lineno})" for item in public]
+    return ", ".join([f"[`{file.name}`]({root}{file})", *links])
 
 
 def draw(method: str) -> Path | None:

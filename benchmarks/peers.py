@@ -65,6 +65,9 @@ def itaml_run(method: str, images: Tensor, labels: Tensor) -> Callable[[], float
         "augment": "none",
         "backbone": "mlp",
         "horizon": "open",
+        "optimizer": "sgd",
+        "momentum": 0.0,
+        "weight_decay": 0.0,
         **WORK,
     }
     settings = build(kind.Settings, {key: value for key, value in values.items() if key in fields})

@@ -2,7 +2,7 @@
 
 usage: python tools/lowest_versions.py [--extras report,pandas] [--newest torch]
 
-Packages named by --newest keep their newest version: an old torch may have no build for this Python.
+Packages named by --newest keep their newest version: an old torch is large, and may have no build for this Python.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     """Print the constraints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--extras", default="")
-    parser.add_argument("--newest", default="torch")
+    parser.add_argument("--newest", default="none")
     arguments = parser.parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = list(project["dependencies"])

@@ -50,6 +50,12 @@ def api_pages() -> list[ApiPage]:
     return [_overview([*groups, methods]), *groups, methods]
 
 
+def page_of_module(module: str) -> str | None:
+    """Return the page below `docs` that shows a module, or None."""
+    line = f"::: {module}"
+    return next((page.path for page in api_pages() if line in page.text.splitlines()), None)
+
+
 def _text(title: str, modules: list[str]) -> str:
     return "\n\n".join([f"# {title}", *(f"::: {module}" for module in modules)]) + "\n"
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from pathlib import Path
 
+from api_pages import page_of_module
+
+ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 ROOT_PAGES = {"REPRODUCIBILITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
-METHODS = "src/itaml/learners/methods/"
 OUTSIDE = ("http:", "https:", "mailto:", "#")
 
 
@@ -30,9 +33,12 @@ class Links:
             return found.group()
         path, hash_sign, anchor = target.partition("#")
         place = posixpath.normpath(posixpath.join(self._home, path))
-        if place.startswith(METHODS):
-            relative = posixpath.relpath("reference/api/methods.md", self._folder or ".")
-            return f"{text}({relative}#{place.removeprefix('src/').removesuffix('.py').replace('/', '.')})"
+        if place.startswith("src/") and place.endswith(".py"):
+            module = place.removeprefix("src/").removesuffix(".py").replace("/", ".")
+            page = page_of_module(module)
+            if page is not None:
+                name = _name_at(ROOT / place, int(anchor.removeprefix("L"))) if anchor else ""
+                return f"{text}({posixpath.relpath(page, self._folder or '.')}#{module}{name})"
         address = self._address(place)
         if address is None:
             return f"`{place}`" if not text.startswith("!") else ""
@@ -49,6 +55,19 @@ class Links:
         if place in ROOT_PAGES:
             return f"project/{place}"
         return None
+
+
+def _name_at(path: Path, line: int) -> str:
+    """Return the class or function that begins at a line, as `.Class.function`; nothing if none does."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            if node.lineno == line:
+                return f".{node.name}"
+            inner = [item for item in getattr(node, "body", ()) if isinstance(item, ast.FunctionDef)]
+            for item in inner:
+                if item.lineno == line:
+                    return f".{node.name}.{item.name}"
+    return ""
 
 
 def root_page(path: Path) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+CHANGELOG = ROOT / "CHANGELOG.md"
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -40,7 +41,18 @@ def test_numbers_in_documents_are_those_of_the_result_files() -> None:
 def test_changelog_names_the_version() -> None:
     from itaml import __version__
 
-    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {__version__}" in CHANGELOG.read_text(encoding="utf-8")
+
+
+def test_citation_names_the_version_and_its_date() -> None:
+    from itaml import __version__
+
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = CHANGELOG.read_text(encoding="utf-8")
+    released = re.search(rf"^## {re.escape(__version__)} \((.+)\)$", changes, re.MULTILINE)
+    assert released
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\ndate-released: {released[1]}\n" in citation
 
 
 def test_wheel_installs_and_runs_in_a_clean_environment(tmp_path: Path) -> None:

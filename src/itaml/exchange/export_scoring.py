@@ -146,7 +146,8 @@ class TraceableFunctions(TorchFunctionMode):
     """Replaces functions that cannot be traced for any number of samples, or that ONNX does not have.
 
     The solution of a triangular system, a constant of a head, becomes a product with its inverse, which is computed
-    when the head is first called, outside of a trace. Distances are computed by their definition.
+    when the head is first called, outside of a trace. Distances are computed by their definition. The logarithm of a
+    sum of exponentials is taken relative to the largest: ONNX Runtime's own underflows in single precision.
     """
 
     def __init__(self) -> None:
@@ -157,6 +158,8 @@ class TraceableFunctions(TorchFunctionMode):
         """Call a function of torch, or its replacement."""
         if func is torch.cdist:
             return (args[0][:, None] - args[1][None]).square().sum(2).sqrt()
+        if func in (torch.logsumexp, torch.Tensor.logsumexp):
+            return _logsumexp(*args, **(kwargs or {}))
         if func is not torch.linalg.solve_triangular:
             return func(*args, **(kwargs or {}))
         factor, values = args
@@ -164,6 +167,13 @@ class TraceableFunctions(TorchFunctionMode):
             identity = torch.eye(len(factor), dtype=factor.dtype)
             self.inverses[id(factor)] = factor, func(factor, identity, **kwargs)
         return self.inverses[id(factor)][1] @ values
+
+
+def _logsumexp(values: Tensor, dim: int) -> Tensor:
+    """Return log sum exp over a dimension with a value that is not -inf."""
+    largest = values.amax(dim, keepdim=True)
+    found: Tensor = (values - largest).exp().sum(dim).log() + largest.squeeze(dim)
+    return found
 
 
 def export_scoring(learner: Learner) -> ExportScoring:

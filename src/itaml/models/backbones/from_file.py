@@ -133,8 +133,8 @@ class Program(nn.Module):
         return self
 
     def forward(self, images: Tensor) -> Tensor:
-        """Run the program."""
-        return self.module(images)  # type: ignore[no-any-return]
+        """Run the program; old versions of torch export views that need contiguous images."""
+        return self.module(images.contiguous())  # type: ignore[no-any-return]
 
 
 def _program(path: Path) -> nn.Module:

@@ -23,7 +23,7 @@ from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.stream import Task
 from itaml.errors import DataError
 from itaml.events import EpochDone, Event
-from itaml.learners.api import Learner, Prediction, Scoring
+from itaml.learners.api import Learner, Prediction, Scoring, task_scores
 from itaml.storage import State, load_state, save_state
 
 SHAPE: Shape = (1, 6, 6)
@@ -191,7 +191,7 @@ def _check_scoring(learner: Learner) -> None:
         prediction = learner.predict(images)
         scores = learner.class_scores(images)
         _require(scores.shape == (len(images), len(learner.task_map.classes)), "class_scores must be (n, columns)")
-        task = int(learner.task_scores(scores).mean(0).argmax())
+        task = int(task_scores(learner, scores, images).mean(0).argmax())
         found = None if prediction.tasks is None else sorted(set(prediction.tasks.tolist()))
         _require(found == [task], f"predict finds task {found}, and task_scores find {task}")
         inside = learner.adapted_scores(images, scores, task)

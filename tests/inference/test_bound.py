@@ -117,6 +117,20 @@ def test_the_papers_17_samples_need_floor_and_the_authors_p0() -> None:
     assert continuum_size(accuracy=accuracy, sizes=[10] * 10, gamma=0.95) == 22
 
 
+def test_22_samples_with_round_against_a_sum_of_binomial_probabilities() -> None:
+    own = own_task_probability(minimum_accuracy(AUTHORS_CIFAR), [10] * 10)
+    assert own == pytest.approx(0.26364, abs=1e-5)
+
+    def found(n: int, least: int, p: float = own) -> float:
+        return math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(least, n + 1))
+
+    assert found(21, 3) < 0.95 < found(22, 3)  # round(21/10) = round(22/10) = 2
+    assert found(22, 3, 0.2594) < 0.95 < found(22, 3, 0.2595)  # below this probability 23 samples are needed
+    assert found(16, 2) < 0.95 < found(17, 2)  # floor: 1
+    assert found(20, 3) < 0.95  # floor(20/10) = 2: more samples, and a smaller probability
+    assert all(found(n, n // 10 + 1) > 0.95 for n in range(22, 60))
+
+
 def test_floor_by_hand() -> None:
     # P0_hat = 0.8. With n = 3, floor(1.5) = 1 and two or more of three must be right: 3 * 0.64 * 0.2 + 0.512.
     assert task_accuracy(3, accuracy=0.7, sizes=[2, 2], rounding="floor") == pytest.approx(0.896)

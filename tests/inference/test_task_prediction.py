@@ -10,7 +10,14 @@ from torch import Tensor
 
 from itaml.inference.class_prediction import joint_probabilities, predict_classes, task_posterior
 from itaml.inference.task_calibration import fit_task_calibration
-from itaml.inference.task_prediction import continuum_means, log_posteriors, max_responses, predict_tasks
+from itaml.inference.task_prediction import (
+    continuum_means,
+    energies,
+    log_posteriors,
+    max_responses,
+    predict_tasks,
+    robust_log_probabilities,
+)
 from itaml.models.task_map import TaskMap
 
 TABLE = TaskMap(((7, 3), (5,), (0, 9, 4)))  # uneven, and class ids that are not columns
@@ -139,3 +146,46 @@ def test_every_task_weighs_the_same_in_the_calibration() -> None:
     even, uneven = fit_task_calibration(scores, tasks), fit_task_calibration(many, labels)
     odds = [(calibrated[:, 0] - calibrated[:, 1]) for calibrated in (even(scores), uneven(scores))]
     assert (odds[0] - odds[1]).abs().max() < 0.3  # unweighted, ten to one would add log 10 = 2.3
+
+
+def test_energy_by_hand() -> None:
+    logits = torch.tensor([[0.0, math.log(3.0), 1.0, -1.0, -1.0, -1.0]])
+    # T = 1: log(1 + 3), 1, -1 + log 3. T = 1/2: log(1 + 9) / 2, 1, -1 + log(3) / 2.
+    assert energies(logits, TABLE, temperature=1.0)[0].tolist() == pytest.approx(
+        [math.log(4), 1.0, math.log(3) - 1], abs=1e-6
+    )
+    assert energies(logits, TABLE, temperature=0.5)[0].tolist() == pytest.approx(
+        [math.log(10) / 2, 1.0, math.log(3) / 2 - 1], abs=1e-6
+    )
+
+
+def test_max_logit_and_log_posterior_are_the_ends_of_the_family() -> None:
+    largest = max_responses(LOGITS, TABLE).double()
+    assert torch.equal(energies(LOGITS, TABLE, temperature=0.0), largest)
+    assert torch.allclose(energies(LOGITS, TABLE, temperature=1e-3), largest, atol=2e-3)
+    difference = energies(LOGITS, TABLE, temperature=1.0) - log_posteriors(LOGITS, TABLE)
+    assert torch.allclose(difference, LOGITS.double().logsumexp(1, keepdim=True).expand(-1, 3), atol=1e-12)
+    for continua in ([0, 1, 2], [0, 0, 0], [0, 1, 0]):
+        energy, posterior = energies(LOGITS, TABLE, temperature=1.0), log_posteriors(LOGITS, TABLE)
+        groups = torch.tensor(continua)
+        assert torch.equal(predict_tasks(energy, groups), predict_tasks(posterior, groups))
+
+
+def test_energy_of_enormous_logits_is_finite() -> None:
+    logits = torch.tensor([[1e4, -1e4, 3e4, 0.0, 0.0, -3e4]])
+    assert energies(logits, TABLE, temperature=0.01).tolist() == [[1e4, 3e4, pytest.approx(0.01 * math.log(2))]]
+
+
+def test_robust_log_probabilities_by_hand() -> None:
+    log_p = torch.tensor([[0.9, 0.1, 0.0], [0.5, 0.25, 0.25]], dtype=torch.float64).log()
+    expected = [[0.81 + 0.1 / 3, 0.09 + 0.1 / 3, 0.1 / 3], [0.45 + 0.1 / 3, 0.225 + 0.1 / 3, 0.225 + 0.1 / 3]]
+    found = robust_log_probabilities(log_p, 0.1)
+    assert torch.allclose(found.exp(), torch.tensor(expected, dtype=torch.float64))
+    assert robust_log_probabilities(log_p, 0.0) is log_p
+
+
+def test_one_wrong_sample_cannot_rule_out_a_task_in_a_robust_sum() -> None:
+    p = torch.tensor([[0.9, 0.1]] * 3 + [[1e-6, 1 - 1e-6]], dtype=torch.float64).log()
+    continuum = torch.zeros(4, dtype=torch.int64)
+    assert predict_tasks(p, continuum).tolist() == [1]  # 3 log 9 < log 1e6
+    assert predict_tasks(robust_log_probabilities(p, 0.1), continuum).tolist() == [0]  # 3 log(.86/.14) > log(.95/.05)

@@ -71,6 +71,8 @@ class GradientScoring:
     def __init__(self, learner: GradientLearner) -> None:
         self.learner, self.task_map, self.model = learner, learner.task_map, learner.model
         predictor = learner.predictor
+        if learner.settings.task_distance != "none":
+            raise SettingsError("distances to exemplars cannot be exported: set task_distance=none")
         if isinstance(self.model.backbone, PathNetwork):
             self.model.backbone = FixedPaths(self.model.backbone)
         self.task_scores, self.task_evidence = predictor.task_scores, predictor.task_evidence

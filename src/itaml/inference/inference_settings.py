@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from itaml.config import Settings
 from itaml.inference.adaptation import Scope
+from itaml.inference.task_distance import TaskDistance
 from itaml.inference.task_prediction import TaskScore
 from itaml.losses import Loss, Negatives
 
@@ -20,9 +21,28 @@ class InferenceSettings(Settings):
 
     flip_tta: bool = False  # average the scores of each image and of its horizontal flip
     task_score: TaskScore = "max-logit"
+    task_temperature: Annotated[float, Field(ge=0)] = 1.0  # T of task_score=energy; 0 is max-logit
+    task_epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0  # e of the robust sum of log-probabilities; 0 is off
+    task_distance: TaskDistance = "none"  # a term of the task scores from distances to exemplars in feature space
+    task_distance_weight: Annotated[float, Field(gt=0)] = 1.0
     adapt_steps: Annotated[int, Field(ge=0, le=1000)] = 0  # b; 0 is off
     adapt_optimizer: str = "sgd"
     adapt_lr: Annotated[float, Field(gt=0)] = 0.01
     adapt_batch: Annotated[int, Field(ge=1)] = 64  # Q
     adapt_scope: Scope = "head"
     adapt_guard: bool = True
+
+    @model_validator(mode="after")
+    def _task_scores(self) -> Self:
+        if self.task_temperature != 1 and self.task_score != "energy":
+            raise ValueError(
+                f"task_temperature={self.task_temperature:g} is of task_score=energy (got task_score={self.task_score})"
+            )
+        if self.task_epsilon and (self.task_score == "max-logit" or self.task_temperature == 0):
+            raise ValueError(
+                "task_epsilon needs probabilities of tasks: set task_score=log-posterior, energy with "
+                "task_temperature above 0, or calibrated"
+            )
+        if self.task_distance_weight != 1 and self.task_distance == "none":
+            raise ValueError("task_distance_weight needs task_distance=mahalanobis or task_distance=nearest")
+        return self

@@ -19,7 +19,14 @@ from itaml.inference.adaptation import adapt
 from itaml.inference.class_prediction import AdaptedScores, joint_probabilities, predict_classes, task_posterior
 from itaml.inference.inference_settings import InferenceSettings
 from itaml.inference.task_calibration import TaskCalibration, fit_task_calibration
-from itaml.inference.task_prediction import log_posteriors, max_responses, predict_tasks
+from itaml.inference.task_distance import Scores, fit_task_distance
+from itaml.inference.task_prediction import (
+    energies,
+    log_posteriors,
+    max_responses,
+    predict_tasks,
+    robust_log_probabilities,
+)
 from itaml.memory.buffer import Memory
 from itaml.models.classifier import Classifier
 from itaml.models.task_map import TaskMap
@@ -106,11 +113,16 @@ class Predictor:
             continua: number of each sample's continuum (n,), from 0 without gaps.
             read: returns the pixels of some samples, for learners that adapt.
         """
+        task_scores = self.task_scores(scores)
+        if self.settings.task_distance != "none":
+            distances = self.task_distances(read(torch.arange(len(scores))))
+            assert distances is not None, "the settings name a distance"
+            task_scores = task_scores + distances
         return two_stages(
             scores,
             continua,
             self.task_map,
-            task_scores=self.task_scores(scores),
+            task_scores=task_scores,
             task_evidence=self.task_evidence(scores),
             adapted=lambda rows, task: self.adapted_scores(read(rows), scores[rows], task),
         )
@@ -127,15 +139,30 @@ class Predictor:
 
     def task_scores(self, class_scores: Tensor) -> Tensor:
         """Return each sample's score for each task (n, tasks), by the rule that the settings name."""
-        if self.settings.task_score == "max-logit":
+        s = self.settings
+        if s.task_score == "max-logit":
             return max_responses(class_scores, self.task_map)
+        if s.task_score == "energy":
+            found = energies(class_scores, self.task_map, temperature=s.task_temperature)
+            if not s.task_epsilon:
+                return found
+            return robust_log_probabilities((found / s.task_temperature).log_softmax(1), s.task_epsilon)
         return self.task_evidence(class_scores)
+
+    def task_distances(self, images: Tensor) -> Tensor | None:
+        """Return the weighted term of the task scores from distances to exemplars (n, tasks), None where it is off."""
+        s = self.settings
+        if s.task_distance == "none":
+            return None
+        return s.task_distance_weight * self.cached("task distance", self._fit_task_distance)(self._view_mean(images))
 
     def task_evidence(self, class_scores: Tensor) -> Tensor:
         """Return each sample's log-evidence for each task (n, tasks), which adds up over a continuum."""
         if self.settings.task_score == "calibrated":
-            return self.calibration()(max_responses(class_scores, self.task_map))
-        return log_posteriors(class_scores, self.task_map)
+            found = self.calibration()(max_responses(class_scores, self.task_map))
+        else:
+            found = log_posteriors(class_scores, self.task_map)
+        return robust_log_probabilities(found, self.settings.task_epsilon)
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of a task's own columns (n, size), by the model adapted to it."""
@@ -179,6 +206,18 @@ class Predictor:
         images, labels = exemplars.load()
         scores = max_responses(self.class_scores(images), self.task_map)
         return fit_task_calibration(scores, self.task_map.task_of(labels))
+
+    def _fit_task_distance(self) -> Scores:
+        exemplars = self.memory.exemplars()
+        assert exemplars is not None, "the settings refuse distances without a memory"
+        images, labels = exemplars.load()
+        columns = self.task_map.column_of(labels)
+        return fit_task_distance(self.settings.task_distance, self._view_mean(images), columns, self.task_map)
+
+    def _view_mean(self, images: Tensor) -> Tensor:
+        """Return the features of images (n, d), averaged with those of their flips if the settings say so."""
+        features = self.features(images)
+        return (features + self.features(images.flip(3))) / 2 if self.settings.flip_tta else features
 
     def _outputs(self, images: Tensor, weights: Weights) -> Tensor:
         self.model.eval()

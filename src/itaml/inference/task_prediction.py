@@ -6,7 +6,15 @@ Every rule gives each sample a score for each task; a continuum's score is the m
 |-----------------|-----------------------------------------------------------------------------------------------|
 | `max-logit`     | the largest response among the task's columns (the paper)                                     |
 | `log-posterior` | the log of the softmax mass on the task's columns; adding it up treats samples as independent |
-| `calibrated`    | the log-probability of a small model fitted on the exemplars (see `calibrate`)                |
+| `energy`        | T logsumexp(z / T) over the responses z of the task's columns, for a temperature T            |
+| `calibrated`    | the log-probability of a small model fitted on the exemplars (see `task_calibration`)         |
+
+The first three are one family: the energy is the largest response for T -> 0 (and here for T = 0), and for T = 1 it is
+the log-posterior up to a normaliser that all tasks of a sample share, so that it finds the same tasks.
+
+`task_epsilon` (e) makes the sum of log-probabilities robust: with p_t the probability of task t among n tasks, it adds
+up log((1 - e) p_t + e / n), so that one sample cannot rule out a task. A term of distances in feature space
+(`task_distance`) is added to any of them.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from torch import Tensor
 
 from itaml.models.task_map import TaskMap
 
-TaskScore = Literal["max-logit", "log-posterior", "calibrated"]
+TaskScore = Literal["max-logit", "log-posterior", "energy", "calibrated"]
 
 
 def max_responses(logits: Tensor, task_map: TaskMap) -> Tensor:
@@ -35,6 +43,23 @@ def log_posteriors(logits: Tensor, task_map: TaskMap) -> Tensor:
     owners = task_map.task_of_column.to(logits.device)
     mass = (logits - top).exp().new_zeros(logits.shape[0], len(task_map)).index_add(1, owners, (logits - top).exp())
     return mass.clamp_min(torch.finfo(mass.dtype).tiny).log() - mass.sum(1, keepdim=True).log()
+
+
+def energies(logits: Tensor, task_map: TaskMap, *, temperature: float) -> Tensor:
+    """Return T logsumexp(z / T) of each task's columns (n, tasks); the largest response for T = 0."""
+    top = max_responses(logits.double(), task_map)
+    if temperature == 0:
+        return top
+    owners = task_map.task_of_column.to(logits.device)
+    scaled = ((logits.double() - top[:, owners]) / temperature).exp()
+    return top + temperature * torch.zeros_like(top).index_add(1, owners, scaled).log()
+
+
+def robust_log_probabilities(log_probabilities: Tensor, epsilon: float) -> Tensor:
+    """Return log((1 - e) p + e / tasks) for log-probabilities of tasks (n, tasks)."""
+    if epsilon == 0:
+        return log_probabilities
+    return ((1 - epsilon) * log_probabilities.exp() + epsilon / log_probabilities.shape[1]).log()
 
 
 def continuum_means(scores: Tensor, continua: Tensor) -> Tensor:

@@ -126,6 +126,21 @@ class Scoring(Protocol):
 
 
 @runtime_checkable
+class DistanceScoring(Protocol):
+    """What a `Scoring` learner may offer besides: a term of its task scores that needs the images themselves."""
+
+    def task_distances(self, images: Tensor) -> Tensor | None:
+        """Return what is added to each sample's task scores (n, tasks), None if nothing is."""
+
+
+def task_scores(learner: Scoring, class_scores: Tensor, images: Tensor) -> Tensor:
+    """Return each sample's score for each task (n, tasks), with all terms that the learner has."""
+    scores = learner.task_scores(class_scores)
+    distances = learner.task_distances(images) if isinstance(learner, DistanceScoring) else None
+    return scores if distances is None else scores + distances
+
+
+@runtime_checkable
 class Editable(Protocol):
     """What a learner may offer besides, so that what was learned can be corrected without learning it all again.
 

@@ -28,8 +28,8 @@ def gradient_learner(
     pretrained = backbone_traits(settings.backbone).pretrained
     if not pretrained and (settings.tune != "none" or settings.adapter):
         raise SettingsError(f"tune and adapter are for pretrained backbones, and {settings.backbone} is not one")
-    if pretrained and settings.tune == "none" and settings.memory_bytes:
-        raise SettingsError("a frozen backbone keeps features, which are no images: set memory instead of memory_bytes")
+    if pretrained and settings.tune == "none":
+        _check_frozen(settings)
 
     def make(inner: Shape) -> GradientLearner:
         model = _classifier(settings, inner, seeds.init, frozen=pretrained and settings.tune == "none")
@@ -38,6 +38,13 @@ def gradient_learner(
     if settings.tune != "none":
         return make(shape)
     return on_features(settings, make, shape=shape, compute=compute)
+
+
+def _check_frozen(settings: TrainingSettings) -> None:
+    if settings.memory_bytes:
+        raise SettingsError("a frozen backbone keeps features, which are no images: set memory instead of memory_bytes")
+    if settings.task_distance != "none":
+        raise SettingsError("task_distance is for networks that are trained: set task_distance=none, or use lda")
 
 
 def _classifier(settings: TrainingSettings, shape: Shape, seed: int, *, frozen: bool) -> Classifier:

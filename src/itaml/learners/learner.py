@@ -180,6 +180,10 @@ class GradientLearner:
         """Return each sample's score for each task (n, tasks)."""
         return self.predictor.task_scores(class_scores)
 
+    def task_distances(self, images: Tensor) -> Tensor | None:
+        """Return what is added to the task scores (n, tasks) for distances to exemplars (see `DistanceScoring`)."""
+        return self.predictor.task_distances(images)
+
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of a task's own columns (n, size), by the model adapted to it."""
         return self.predictor.adapted_scores(images, class_scores, task)

@@ -112,6 +112,8 @@ class TrainingSettings(RecipeSettings):
             raise ValueError("adapting at inference needs exemplars: set memory, or adapt_steps=0")
         if not self.keeps_exemplars and self.task_score == "calibrated":
             raise ValueError("calibrated task scores need exemplars: set memory, or another task_score")
+        if not self.keeps_exemplars and self.task_distance != "none":
+            raise ValueError("distances to exemplars need exemplars: set memory, or task_distance=none")
         if self.backbone_lr is not None and self.tune == "none":
             raise ValueError("backbone_lr is for a pretrained backbone that is tuned: set tune=last or tune=all")
         if self.adapter and self.tune != "none":

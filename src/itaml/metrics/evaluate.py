@@ -25,7 +25,7 @@ from itaml.data.images import ClassId
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
 from itaml.inference.task_prediction import predict_tasks
-from itaml.learners.api import Learner, Prediction, Scoring
+from itaml.learners.api import Learner, Prediction, Scoring, task_scores
 from itaml.metrics.metric_registry import measured
 from itaml.metrics.samples import Samples
 from itaml.metrics.scores import accuracy, confusion, group_accuracy
@@ -120,19 +120,20 @@ def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
 def _score_batch(learner: Scoring, images: Tensor, labels: Tensor, task: int) -> tuple[Tensor, ...]:
     """Return the fields of `_Scores` for images of one task."""
     scores = learner.class_scores(images)
+    evidence = task_scores(learner, scores, images)
     inside = learner.adapted_scores(images, scores, task)  # (k, size)
     targets = learner.task_map.column_of(labels)
     return (
         labels,
         torch.full_like(labels, task),
-        learner.task_scores(scores),
+        evidence,
         inside.argmax(1) + learner.task_map.columns(task).start == targets,
         scores.argmax(1) == targets,
-        _confidence(learner, scores, inside, task),
+        _confidence(learner, scores, inside, task, found=evidence.argmax(1)),
     )
 
 
-def _confidence(learner: Scoring, scores: Tensor, inside: Tensor, task: int) -> Tensor:
+def _confidence(learner: Scoring, scores: Tensor, inside: Tensor, task: int, *, found: Tensor) -> Tensor:
     """Return the probability that `predict` gives to the class it predicts for each sample alone (k,).
 
     A learner that adapts would need another pass through the network for samples whose task is found wrongly. For these
@@ -143,11 +144,11 @@ def _confidence(learner: Scoring, scores: Tensor, inside: Tensor, task: int) -> 
         scores: class scores of samples of one task (k, columns).
         inside: their scores inside their own task (k, size), which serve wherever that task is found.
         task: their own task.
+        found: the task that each sample alone is taken for (k,).
     """
     evidence_of = getattr(getattr(learner, "predictor", learner), "task_evidence", None)
     if evidence_of is None:
         return torch.full((len(scores),), float("nan"), dtype=torch.float64)
-    found = learner.task_scores(scores).argmax(1)
     largest = inside.double().softmax(1).amax(1)
     for other in found[found != task].unique().tolist():
         rows = (found == other).nonzero().flatten()

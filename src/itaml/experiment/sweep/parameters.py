@@ -40,6 +40,14 @@ _ALL = (
     SweepParameter("negatives", "columns that compete in the loss", ("own", "seen")),
     SweepParameter("task_score", "score of a task", ("max-logit", "log-posterior", "calibrated"), at_inference=True),
     SweepParameter(
+        "task_temperature", "temperature of task_score=energy (0 is max-logit)", (0, 0.5, 1, 2, 4), at_inference=True
+    ),
+    SweepParameter("task_epsilon", "e of the robust sum over a continuum", (0, 0.01, 0.05, 0.1), at_inference=True),
+    SweepParameter(
+        "task_distance", "distances in the task score", ("none", "mahalanobis", "nearest"), at_inference=True
+    ),
+    SweepParameter("task_distance_weight", "weight of task_distance", (0.01, 0.1, 1, 10), at_inference=True),
+    SweepParameter(
         "flip_tta", "average with horizontally flipped images at inference", (False, True), at_inference=True
     ),
     SweepParameter("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),

@@ -17,6 +17,7 @@ import capacity_tables
 import document_tables as tables
 import effort_tables
 import exchange_tables
+import inference_tables
 import long_life
 import photos_tables
 import reproduction_tables as reproduction
@@ -32,6 +33,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "torchrun": tables.torchrun,
     "step-ratio": tables.step_ratio,
     "adaptation": tables.adaptation,
+    "task-scores": inference_tables.task_scores,
     "presets": tables.presets,
     "released": tables.released,
     "rescue": tables.rescue,

@@ -122,6 +122,10 @@ def test_images_that_cannot_be_converted_are_refused() -> None:
         estimator.partial_fit(images / 256, names)
     with pytest.raises(ValueError, match="these floats go from"):
         estimator.predict(images.astype(np.float64) - 100)
+    estimator.fit((images - 100.0) / 50, names)  # floats of a range of their own
+    for form in (images / 255, images.astype(np.float64)):
+        with pytest.raises(ValueError, match="scale them like those"):
+            estimator.predict(form)
     with pytest.raises(ValueError, match="have no pixels"):
         ITAMLClassifier().fit(np.zeros((4, 0, 0)), [0, 1, 0, 1])
 

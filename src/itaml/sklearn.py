@@ -33,6 +33,7 @@ from itaml.modelstore.pixels import (
     UNIT,
     check_convertible,
     check_exact,
+    check_same_scale,
     convert,
     float_format,
     on_grid,
@@ -182,6 +183,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._pixels = self._pixels or given
         try:
             check_convertible(given, self._pixels, values)
+            check_same_scale([images], given, self._pixels, stored=stored)
             if self._pixels == BYTES and given != BYTES:
                 if stored:
                     check_exact(images, given)

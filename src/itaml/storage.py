@@ -54,7 +54,7 @@ def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
 def dump_state(state: Mapping[str, Any], *, kind: str, checksum: bool = True) -> bytes:
     """Return the bytes of a state's file; without a checksum if the caller keeps one of the whole file."""
     tensors: dict[str, Tensor] = {}
-    body = json.dumps(_strip(state, "", tensors), sort_keys=True, allow_nan=False)
+    body = json.dumps(_strip(state, "", tensors, set()), sort_keys=True, allow_nan=False)
     digest = {"sha256": _digest(body, tensors)} if checksum else {}
     data: bytes = save(tensors, {"itaml": kind, "format": str(FORMAT), "body": body, **digest})
     return data
@@ -113,18 +113,21 @@ def parse_state(path: Path, data: bytes, *, kind: str, checked: bool = False) ->
     return state if int(number) == FORMAT else migrate_state(state)
 
 
-def _strip(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """Return `value` with its tensors replaced by their keys, and collect them."""
+def _strip(value: Any, path: str, tensors: dict[str, Tensor], used: set[int]) -> Any:
+    """Return `value` with its tensors replaced by their keys, and collect them; `used` are addresses of tensors."""
     if isinstance(value, Tensor):
         while path in tensors:  # "a/b" and "b" inside "a" are different places
             path += "'"
-        tensors[path] = value.detach().cpu().contiguous().clone()
+        plain = value.detach().cpu().contiguous()
+        whole = plain.untyped_storage().nbytes() == plain.nbytes
+        tensors[path] = plain if whole and plain.data_ptr() not in used else plain.clone()  # none may share memory
+        used.add(plain.data_ptr())
         return {_KEY: path}
     if isinstance(value, Mapping):
         assert all(isinstance(key, str) for key in value), f"keys must be text at {path or 'the root'}"
-        return {key: _strip(item, f"{path}/{key}" if path else key, tensors) for key, item in value.items()}
+        return {key: _strip(item, f"{path}/{key}" if path else key, tensors, used) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_strip(item, f"{path}/{index}", tensors) for index, item in enumerate(value)]
+        return [_strip(item, f"{path}/{index}", tensors, used) for index, item in enumerate(value)]
     return value
 
 

@@ -82,6 +82,7 @@ def execute(words: list[str], root: Path, *, interrupt: float = INTERRUPT) -> tu
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (as Python opens it)
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.setitimer(signal.ITIMER_REAL, interrupt, 1.0)
     prepare_process()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -14,7 +15,16 @@ from PIL import Image
 
 from itaml.errors import DataError
 from itaml.modelstore.image_classifier import ImageClassifier
-from itaml.modelstore.pixels import ANY_FLOATS, BYTE_FLOATS, BYTES, UNIT, convert, float_format, on_grid
+from itaml.modelstore.pixels import (
+    ANY_FLOATS,
+    BYTE_FLOATS,
+    BYTES,
+    UNIT,
+    check_same_scale,
+    convert,
+    float_format,
+    on_grid,
+)
 from modelstore_support import Bytes, digits_of, tiny_model
 
 FORMS: dict[str, Callable[[Bytes], Any]] = {
@@ -98,11 +108,45 @@ def test_a_model_of_standardised_floats_takes_such_floats_only(tmp_path: Path) -
     classifier = tiny_model(tmp_path / "model", epochs=30)
     images, labels = digits_of((0, 1), limit=30)
     classifier.learn((images - 100.0) / 50, labels)
-    assert classifier.info()["pixels"] == {"dtype": "float32", "white": None}
+    assert classifier.info()["pixels"] == {"dtype": "float32", "white": None, "span": pytest.approx((-2.0, 3.1))}
     found = classifier.predict((digits_of((0,), limit=10, skip=50)[0] - 100.0) / 50)
     assert [prediction.label for prediction in found].count("0") >= 8
     with pytest.raises(DataError, match="cannot be converted; give float images scaled like"):
         classifier.predict(images)
+
+
+@pytest.mark.parametrize("form", [lambda pixels: pixels / 255, lambda pixels: pixels * 1.0])
+def test_a_model_of_standardised_floats_refuses_scaled_bytes(tmp_path: Path, form: Callable[[Bytes], Any]) -> None:
+    classifier = tiny_model(tmp_path / "model")
+    images, labels = digits_of((0, 1), limit=30)
+    classifier.learn((images - 100.0) / 50, labels)
+    more, names = digits_of((2,))
+    with pytest.raises(DataError, match=r"made with floats from -2 to 3.1 \(its first learn\), and these go from 0 to"):
+        classifier.learn(form(more), names)
+    with pytest.raises(DataError, match="scale them like those"):
+        classifier.predict(form(more[:1]))
+    assert len(classifier.predict(np.abs((more[:1] - 100.0) / 50))) == 1  # a bright image has no negative values
+    classifier.learn((more - 90.0) / 40, names)  # a range that is a little different
+
+
+@pytest.mark.parametrize(
+    ("span", "values", "refused"),
+    [
+        ((-1.0, 1.0), [1 / 255, 3 / 255, 1.0], False),  # bytes scaled to -1..1 are odd multiples of 1/255
+        ((-1.0, 1.0), [1 / 255, 2 / 255, 1.0], True),
+        ((-128.0, 127.0), [0.0, 1.0, 127.0], False),
+        ((-128.0, 127.0), [0.0, 1.0, 128.0], True),
+        ((0.0, 65535.0), [0.0, 0.5, 1.0], True),
+        ((0.0, 65535.0), [0.0, 1.0, 1.0], False),
+        ((-1.0, 1.0), [-5.1, 0.0, 0.0], True),
+        ((-1.0, 1.0), [-4.9, 4.9, 0.0], False),
+    ],
+)
+def test_scales_that_a_single_image_shows(span: tuple[float, float], values: list[float], refused: bool) -> None:
+    wanted, image = ANY_FLOATS.model_copy(update={"span": span}), torch.tensor([[[values]]])
+    form = float_format((min(values), max(values)))
+    with pytest.raises(DataError) if refused else contextlib.nullcontext():
+        check_same_scale([image], form, wanted, stored=False)
 
 
 def test_floats_that_hardly_vary_are_refused(tmp_path: Path) -> None:
@@ -118,7 +162,7 @@ def test_floats_that_hardly_vary_are_refused(tmp_path: Path) -> None:
 def test_formats_of_floats_by_their_range() -> None:
     assert float_format((0, 1)) == float_format((-1e-4, 1.0005)) == float_format((0, 0)) == UNIT
     assert float_format((0, 2)) == float_format((0, 255)) == BYTE_FLOATS
-    assert float_format((0, 1.5)) == float_format((-1, 1)) == float_format((0, 256)) == ANY_FLOATS
+    assert float_format((-1, 1)) == ANY_FLOATS.model_copy(update={"span": (-1, 1)})
     values = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16)
     assert torch.equal(convert(convert(values, BYTES, UNIT), UNIT, BYTES), values)
     assert torch.equal(convert(convert(values, BYTES, BYTE_FLOATS), BYTE_FLOATS, BYTES), values)

@@ -40,16 +40,16 @@ def estimate(image: Image.Image, *, scale: int = 1) -> int:
         scale: 1 for the whole image.
     """
     pixels = image.width * image.height
-    validation_images = _NARROW.get(image.mode, 4) * pixels / scale**2
+    loaded = _NARROW.get(image.mode, 4) * pixels / scale**2
     if image.format == "WEBP":
         return int(_WEBP * pixels)
     if image.format == "JPEG2000":
         return int(_JPEG_2000 * pixels / scale**2)
     if image.format in ("JPEG", "MPO"):
-        return int(_JPEG * len(image.getbands()) * pixels + validation_images)
+        return int(_JPEG * len(image.getbands()) * pixels + loaded)
     if image.format == "TIFF":
-        return int(validation_images + pixels * _sample_bytes(image))
-    return int(validation_images)
+        return int(loaded + pixels * _sample_bytes(image))
+    return int(loaded)
 
 
 def resolutions(head: bytes) -> int:

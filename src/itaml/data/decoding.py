@@ -30,6 +30,7 @@ from PIL import Image, UnidentifiedImageError, _imaging
 
 from itaml.data.decode_memory import HEAD, MAX_MEMORY, estimate, reserved, resolutions
 from itaml.data.fitting import GAP, PLAIN, Fitting
+from itaml.data.pillow_warnings import no_pillow_warnings
 from itaml.errors import DataError, UnsafeFileError
 from itaml.storage import open_regular
 
@@ -97,7 +98,7 @@ def open_image(source: Source) -> Iterator[Image.Image]:
         if file.seek(0, os.SEEK_END) == 0:
             raise ValueError("the file is empty")
         file.seek(0)
-        with Image.open(file, formats=_formats()) as image:
+        with no_pillow_warnings(), Image.open(file, formats=_formats()) as image:
             yield image
 
 

@@ -53,8 +53,10 @@ def read_entries(path: Path) -> list[LabelEntry]:
         if path.suffix.lower() == ".json":
             value = parse_json(data.decode("utf-8-sig"))
             return list(_coco(value) if isinstance(value, dict) else _label_studio(value))
-    except (ValueError, csv.Error, ElementTree.ParseError) as error:  # also bytes that are no text
+    except (ValueError, csv.Error, ElementTree.ParseError, LookupError) as error:  # also bytes that are no text
         raise DataError(f"{path} cannot be read: {error}") from error
+    except TypeError as error:  # a list or an object where a number or text is needed, an unknown encoding
+        raise DataError(f"{path} cannot be read: a value has another type than its format says ({error})") from error
     raise DataError(f"{path} is not a file of labels: these are .csv, .json (Label Studio, COCO) and .xml (CVAT)")
 
 

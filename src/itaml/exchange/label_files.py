@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from itaml.data.decoding import MAX_FILE, extensions
-from itaml.errors import DataError
+from itaml.data.safe_reading import data_file
+from itaml.errors import DataError, ItamlError
 from itaml.exchange.label_entries import MAX_BYTES, LabelEntry, is_address, read_entries
 from itaml.text import count
 
@@ -20,6 +22,7 @@ SUFFIXES = (".csv", ".json", ".xml", ".zip")
 UPLOAD_PREFIX = re.compile(r"^[0-9a-f]{8}-")  # that Label Studio gives to the names of uploaded files
 FOLDERS = ("", "images")  # where tools put images beside the file
 MAX_UNPACKED = 20_000_000_000  # bytes of the images in an archive
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others take memory that the archive chooses
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def _unpacked(path: Path, folder: Path) -> Path:
     """Unpack the images and the one file of labels of an archive; return that file."""
     folder.mkdir()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with data_file(path, limit=MAX_UNPACKED) as file, zipfile.ZipFile(file) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             labels = [member for member in members if Path(member.filename).suffix.lower() in (".xml", ".json", ".csv")]
             if len(labels) != 1:
@@ -130,23 +133,34 @@ def _unpacked(path: Path, folder: Path) -> Path:
             wanted = [member for member in members if member.filename.lower().endswith(extensions())]
             if sum(member.file_size for member in wanted) > MAX_UNPACKED or labels[0].file_size > MAX_BYTES:
                 raise DataError(f"{path} has more than {MAX_UNPACKED // 10**9} GB of images; unpack it yourself")
-            for member in (*wanted, *labels):
+            for member in wanted:
                 _extract(archive, member, folder)
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
-        raise DataError(f"{path} cannot be unpacked: {error}") from error
-    unpacked = folder / labels[0].filename
-    if "images" in unpacked.parent.parts or unpacked.parent == folder:
+            unpacked = _extract(archive, labels[0], folder)
+    except ItamlError:
+        raise
+    except Exception as error:  # on hostile bytes zipfile and its decompressors raise nearly anything
+        raise DataError(f"{path} cannot be unpacked: {' '.join(str(error).split())[:200]}") from error
+    if "images" in unpacked.relative_to(folder).parts[:-1] or unpacked.parent == folder:
         return unpacked
     moved = folder / unpacked.name  # a file in a folder of its own, such as COCO's `annotations`
     unpacked.replace(moved)
     return moved
 
 
-def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> None:
-    """Write a member; `extract` keeps it inside the folder, and its size is bounded by what its header says."""
+def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
+    """Write a member inside the folder, and return where; its size is bounded by what its header says."""
+    parts = [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
+    if ".." in parts or member.filename.startswith(("/", "\\")) or ":" in parts[0]:
+        raise DataError(f"{member.filename!r:.100} is not a name that an archive may hold")
     if member.file_size > MAX_FILE:
-        raise DataError(f"{member.filename} has more than {MAX_FILE} bytes")
-    archive.extract(member, folder)
+        raise DataError(f"{member.filename!r:.100} has more than {MAX_FILE} bytes")
+    if member.compress_type not in METHODS:
+        raise DataError(f"{member.filename!r:.100} is compressed by another method than deflate")
+    place = folder.joinpath(*parts)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as packed, place.open("xb") as file:
+        shutil.copyfileobj(packed, file)
+    return place
 
 
 def _notes(entries: Sequence[LabelEntry]) -> tuple[str, ...]:

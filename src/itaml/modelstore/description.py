@@ -11,6 +11,7 @@ from itaml.learners.frozen import FrozenLearner
 from itaml.memory.buffer import Memory
 from itaml.modelstore.history import accuracy_of
 from itaml.modelstore.loaded_model import Model
+from itaml.modelstore.manifest import PixelFormat
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def describe(model: Model) -> dict[str, Any]:
     return {
         "written_by": manifest.written_by,
         "shape": manifest.shape,
-        "pixels": None if manifest.pixels is None else manifest.pixels.model_dump(),
+        "pixels": None if manifest.pixels is None else _pixels(manifest.pixels),
         "method": manifest.method if manifest.shape is not None else manifest.options.method,
         "backbone": manifest.settings.get("backbone"),
         "weights_sha256": _weights_of(model),
@@ -88,6 +89,10 @@ def _exemplar_bytes(model: Model) -> int:
     width = 2 if isinstance(model.learner, FrozenLearner) else None  # features are saved in half precision
     kept = [*tensors, *model.validation_images.values()]
     return files + sum(tensor.numel() * (width or tensor.element_size()) for tensor in kept)
+
+
+def _pixels(pixels: PixelFormat) -> dict[str, Any]:
+    return pixels.model_dump(exclude={"span"} if pixels.span is None else None)
 
 
 def _memory_images(model: Model) -> list[Tensor]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from itaml.data.decoding import MAX_PIXELS, to_rgb
 from itaml.data.fitting import PLAIN, Fitting
+from itaml.data.pillow_warnings import no_pillow_warnings
 from itaml.errors import DataError
 
 CHANNELS = (1, 3)
@@ -45,7 +46,10 @@ def stack_pixels(images: Any) -> Tensor:
         if pixels.dim() == 3 and pixels.shape[0] not in CHANNELS:
             pixels = pixels[:, None]
     else:
-        array = _native(_unmasked(images))
+        try:
+            array = _native(_unmasked(images))
+        except (ValueError, TypeError) as error:  # of an `__array__` that returns none
+            raise DataError(f"images are not an array: {' '.join(str(error).split())[:200]}") from error
         if array.ndim == 3 and array.shape[-1] in CHANNELS:
             raise DataError(f"an array of shape {array.shape} may be one image or many; give one image in a list")
         array = array[..., None] if array.ndim == 3 else array
@@ -153,7 +157,8 @@ def _from_pil(image: Image.Image) -> Tensor:
     if width * height > MAX_PIXELS:
         raise DataError(f"an image of {width} x {height} pixels has more than the limit of {MAX_PIXELS}")
     try:
-        turned = to_rgb(ImageOps.exif_transpose(image))
+        with no_pillow_warnings():
+            turned = to_rgb(ImageOps.exif_transpose(image))
     except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"a PIL image cannot be read: {error}") from error
     return torch.from_numpy(np.array(turned)).permute(2, 0, 1)[None]
@@ -168,5 +173,5 @@ def _checked(pixels: Tensor) -> Tensor:
         if not bool(torch.isfinite(pixels).all()):
             raise DataError("images of floats must not hold NaN or infinity")
     elif pixels.dtype != torch.uint8:
-        pixels = torch.from_numpy(_native(pixels.numpy()).copy())
+        pixels = torch.from_numpy(_native(pixels.resolve_conj().numpy()).copy())
     return pixels.contiguous()

@@ -22,6 +22,7 @@ from itaml.modelstore.pixels import (
     Range,
     check_convertible,
     check_exact,
+    check_same_scale,
     convert,
     float_format,
     on_grid,
@@ -178,9 +179,10 @@ class Inputs:
         values = self.float_range or (0.0, 0.0)
         for part in self.parts:
             check_convertible(self.given_format(part), wanted, values)
-        floats = [part for part in self.arrays if part.is_floating_point()]
+        floats = [part for part in self.arrays if part.is_floating_point() and len(part)]
+        given = float_format(values)
+        check_same_scale(floats, given, wanted, stored=exact)
         if wanted == BYTES and floats:
-            given = self.given_format(floats[0])
             if exact:
                 for part in floats:
                     check_exact(part, given)

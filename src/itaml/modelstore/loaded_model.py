@@ -25,6 +25,7 @@ from itaml.learners.frozen import FrozenLearner
 from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
 from itaml.models import backbone_traits
+from itaml.models.backbones.program_trust import check_programs
 from itaml.models.classifier import build_classifier
 from itaml.models.task_map import TaskMap
 from itaml.modelstore.confidence import UNCALIBRATED, Confidence
@@ -145,6 +146,7 @@ def restored(what: str, manifest: Manifest, state: State | None, compute: Comput
         ItamlError: the version cannot be restored, in one sentence, whatever it holds.
     """
     try:
+        check_programs(manifest.backbones)
         return restore(manifest, state, compute)
     except ItamlError as error:
         raise type(error)(f"{what} cannot be restored: {error}") from error

@@ -44,6 +44,7 @@ class PixelFormat(Settings):
 
     dtype: Literal["uint8", "float32"] = "uint8"
     white: Annotated[float, Field(gt=0)] | None = 255  # value of white; None: floats whose range has no known meaning
+    span: tuple[float, float] | None = None  # of the first learn's floats, where their range has no known meaning
 
 
 class FileSum(Settings):
@@ -126,6 +127,11 @@ class Manifest(Settings):
     stored_images: tuple[StoredImage, ...] = ()  # in files of their own
     written_by: str = ""
     files: dict[str, FileSum] = Field(default_factory=dict)
+
+    @property
+    def backbones(self) -> tuple[Any, ...]:
+        """What the record names as a backbone, anywhere."""
+        return self.options.backbone, self.options.settings.get("backbone"), self.settings.get("backbone")
 
     @property
     def fitting(self) -> Fitting:

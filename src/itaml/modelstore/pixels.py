@@ -3,15 +3,19 @@
 | images                        | model of uint8             | model of floats 0..1 or 0..255 | model of other floats |
 |-------------------------------|----------------------------|--------------------------------|-----------------------|
 | files, PIL images, uint8      | as they are                | divided by 255, or as they are | refused               |
-| floats 0..1, floats 0..255    | rounded, if that changes   | scaled                         | as they are           |
-|                               | nothing; else refused      |                                |                       |
-| other floats                  | refused                    | refused                        | as they are           |
+| floats 0..1, floats 0..255    | rounded, if that changes   | scaled                         | refused, where they   |
+|                               | nothing; else refused      |                                | are of another scale  |
+| other floats                  | refused                    | refused                        | as they are, if their |
+|                               |                            |                                | range is like its own |
 
 To predict, nothing is stored, so floats that are no multiples of 1/255 are not refused: a network sees uint8 divided by
-255, and floats from 0 to 1 as they are, which is the same scale.
+255, and floats from 0 to 1 as they are, which is the same scale. In a model of other floats a single image may have no
+negative values; it is refused if its values are those of uint8 images in the scale 0..1 or 0..255.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -28,6 +32,7 @@ SLACK = 1e-3  # by which floats may leave 0..1 and 0..255: interpolation oversho
 LEAST_BYTE = 2.0  # floats 0..255 have a maximum of at least this; between it and 1 nobody can tell
 ON_GRID = 1e-3  # by which a float times 255 may differ from a whole number
 LEAST_RANGE = 1 / 255  # of floats to learn from
+MARGIN = 2.0  # by how many times the first learn's range later floats of such a model may leave it
 
 Range = tuple[float, float]
 
@@ -40,11 +45,11 @@ def value_range(pixels: Tensor) -> Range:
 def float_format(values: Range) -> PixelFormat:
     """Return the format of floats in a range."""
     low, high = values
-    if low < -SLACK or high > 255 + SLACK:
-        return ANY_FLOATS
-    if high <= 1 + SLACK:
+    if low >= -SLACK and high <= 1 + SLACK:
         return UNIT
-    return BYTE_FLOATS if high >= LEAST_BYTE else ANY_FLOATS
+    if low >= -SLACK and LEAST_BYTE <= high <= 255 + SLACK:
+        return BYTE_FLOATS
+    return ANY_FLOATS.model_copy(update={"span": values})
 
 
 def format_of(pixels: Tensor) -> PixelFormat:
@@ -104,6 +109,42 @@ def check_exact(pixels: Tensor, given: PixelFormat) -> None:
             "this model keeps uint8 images (fixed by its first learn), and these floats are not whole numbers of "
             f"1/255; convert them with ({scaled}).round().astype('uint8')"
         )
+
+
+def check_same_scale(images: Sequence[Tensor], given: PixelFormat, wanted: PixelFormat, *, stored: bool) -> None:
+    """Refuse floats that are not scaled like those of the first learn, in a model of floats of its own range.
+
+    Args:
+        images: all floats that were given together.
+        given: their format.
+        wanted: the model's; other models than those of floats of their own range are left alone.
+        stored: they are to be learned, so none of them having a negative value is reason enough.
+
+    Raises:
+        DataError: they are of another scale.
+    """
+    if wanted.white is not None or wanted.span is None or not images:
+        return
+    low, high = wanted.span
+    least, most = (min(float(part.min()) for part in images), max(float(part.max()) for part in images))
+    slack = MARGIN * (high - low)
+    other = least < low - slack or most > high + slack
+    if low < -SLACK and given.white is not None:
+        beyond = given.white == 1 or most > high + SLACK
+        other = other or stored or (beyond and all(_from_bytes(part, given) for part in images))
+    elif given.white == 1 and high > 255:
+        other = other or any(bool((part != part.round()).any()) for part in images)
+    if other:
+        raise DataError(
+            f"this model was made with floats from {low:.4g} to {high:.4g} (its first learn), and these go from "
+            f"{least:.4g} to {most:.4g}; scale them like those"
+        )
+
+
+def _from_bytes(pixels: Tensor, given: PixelFormat) -> bool:
+    """Whether floats are certainly scaled uint8 values; those scaled to -1..1 are odd multiples of 1/255."""
+    values = (pixels * (255 / (given.white or 1))).round()
+    return on_grid(pixels, given) and bool((values % 2 == 0).any()) and bool((values % 2 == 1).any())
 
 
 def with_channels(pixels: Tensor, channels: int) -> Tensor:

@@ -19,6 +19,7 @@ from itaml.data.images import ImageSet
 from itaml.errors import DataError
 from itaml.events import Callback, Event, ignore
 from itaml.learners.compute import limited_threads
+from itaml.models.backbones.program_trust import trust_programs
 from itaml.modelstore.duplicates import Known
 from itaml.modelstore.history import with_edit
 from itaml.modelstore.kept_pixels import KeptPixels, kept_pixels, resized_to
@@ -81,6 +82,7 @@ def rebase(
     """
     folder, start, compute = ModelFolder(path), time.monotonic(), compute or Compute()
     folder.require()
+    trust_programs([backbone])
     with changing(folder), limited_threads(threads):
         old = folder.read()
         target, notes = rebased_manifest(old.manifest, backbone=backbone, method=method, compute=compute)

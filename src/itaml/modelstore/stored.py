@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from itaml.config import Compute
 from itaml.errors import UsageError
+from itaml.models.backbones.program_trust import trust_programs
 from itaml.modelstore.checksummed_json import FORMAT, Pointer
 from itaml.modelstore.description import TaskInfo, describe, learned_tasks
 from itaml.modelstore.exemplar_files import read_file
@@ -126,6 +127,8 @@ class StoredModel:
         self._model = self._restored(version)
 
     def _restored(self, version: Version) -> Model:
+        if version.pointer == NOT_WRITTEN:  # named by the user, not by a record
+            trust_programs(version.manifest.backbones)
         return restored(f"{self.path}: version {version.number}", version.manifest, version.state, self._compute)
 
     def _latest(self) -> Model:

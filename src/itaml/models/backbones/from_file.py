@@ -8,12 +8,12 @@ a `.pt2` program, nor when Python passes a factory); the others default to those
 |---|---|
 | `.safetensors` | safetensors |
 | `.pth`, `.pt`, `.bin` | `torch.load(weights_only=True)` |
-| `.pt2` | `torch.export.load` |
+| `.pt2` | `torch.export.load`, which can run code (see `program_trust`) |
 """
 
 from __future__ import annotations
 
-import json
+import os
 import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,15 +24,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from itaml.errors import CheckpointError, SettingsError, UnknownNameError
+from itaml.errors import CheckpointError, SettingsError, UnknownNameError, UnsafeFileError
 from itaml.models.backbones.efficientnet_lite import VARIANTS, EfficientNetLite
 from itaml.models.backbones.module import module_backbone
 from itaml.models.backbones.spec import Backbone, Preprocessing
 from itaml.models.backbones.wheels import lite_preprocessing, renamed
 from itaml.registry import unknown
+from itaml.storage import STATE_LIMIT, open_regular, parse_json, read_regular
 
 Factory = Callable[[], nn.Module]
 STATE_DICTS = (".pth", ".pt", ".bin")
+DESCRIPTION_LIMIT = 1 << 20  # bytes
 
 
 def open_file_backbone(
@@ -56,6 +58,7 @@ def open_file_backbone(
         UnknownNameError: the description names an unknown network.
     """
     path = Path(path)
+    _check_regular(path)
     name = f"file:{path.name}"
     described = _description(path)
     network_name = described.get("network")
@@ -74,13 +77,23 @@ def open_file_backbone(
     return module_backbone(network, preprocessing, name=name, fold=fold)
 
 
+def _check_regular(path: Path) -> None:
+    """Refuse a named pipe or a device, which would keep a reader waiting; that a file is missing is said later."""
+    try:
+        open_regular(os.path.realpath(path), limit=STATE_LIMIT).close()
+    except UnsafeFileError as error:
+        raise CheckpointError(f"cannot read the weights {path}: {error}") from None
+    except OSError:
+        pass
+
+
 def _description(path: Path) -> dict[str, Any]:
     beside = path.with_name(path.name + ".json")
     if not beside.exists():
         return {}
     try:
-        found = json.loads(beside.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = parse_json(read_regular(os.path.realpath(beside), limit=DESCRIPTION_LIMIT))
+    except (OSError, ValueError, UnsafeFileError) as error:
         raise CheckpointError(f"cannot read {beside.name}: {error}") from error
     if not isinstance(found, dict):
         raise CheckpointError(f"{beside.name} must hold an object, not {type(found).__name__}")

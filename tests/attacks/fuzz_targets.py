@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
+import json
 import math
 import os
 import pickle
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,10 +33,13 @@ from itaml.data.pickles import read_pickle
 from itaml.data.sources.cifar import CIFAR100, _from_tar
 from itaml.data.sources.mnist import read_idx
 from itaml.errors import ItamlError
+from itaml.exchange.label_entries import read_entries
+from itaml.exchange.label_files import labelled_files
 from itaml.experiment.event_reader import follow_run
 from itaml.experiment.result import Result
 from itaml.experiment.run_config import resolve
 from itaml.learners.methods.itaml_settings import ITAMLSettings
+from itaml.models.backbones.from_file import open_file_backbone
 from itaml.modelstore import exemplar_files
 from itaml.modelstore.checksummed_json import add_checksum, pointer_from, verify_checksum
 from itaml.modelstore.lock import _describe, _holder
@@ -97,6 +103,11 @@ def _manifest(data: bytes) -> None:
     manifest_from(path, verify_checksum(path, data, kind="model").body)
 
 
+def _zip(path: Path) -> None:
+    with labelled_files([path]) as found:
+        assert len(found.paths) == len(found.labels)
+
+
 TARGETS: dict[str, Target] = {
     "pickle": lambda data: read_pickle(data, source="a file"),
     "idx": on_file("x-idx1-ubyte", lambda path: read_idx(path, dimensions=1)),
@@ -115,6 +126,11 @@ TARGETS: dict[str, Target] = {
     "preset": _preset,
     "values": _values,
     "lock": on_file("lock", _lock),
+    "label-csv": on_file("x.csv", read_entries),
+    "label-json": on_file("x.json", read_entries),
+    "label-xml": on_file("x.xml", read_entries),
+    "label-zip": on_file("x.zip", _zip),
+    "backbone-description": on_file("x.safetensors.json", lambda path: open_file_backbone(path.with_suffix(""))),
     "exemplar": lambda data: exemplar_files.decode(Path("x.webp"), data, (3, 8, 8)),
 }
 
@@ -126,6 +142,23 @@ def check(name: str, data: bytes) -> None:
     except ItamlError as error:
         if "\n" in str(error).strip() or len(str(error)) > 4000:
             raise AssertionError(f"not one sentence: {str(error)[:4000]}") from error
+
+
+COCO = json.dumps(
+    {
+        "images": [{"id": 1, "file_name": "a.png"}],
+        "annotations": [{"image_id": 1, "category_id": 1}],
+        "categories": [{"id": 1, "name": "x"}],
+    }
+).encode()
+
+
+def _archive(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
 
 
 def seeds(name: str) -> list[bytes]:
@@ -145,6 +178,13 @@ def seeds(name: str) -> list[bytes]:
         "preset": [b'# best\nepochs = 1\nlr = 0.1\n[digits]\nmemory = 20\nmilestones = [1, 2]\nbackbone = "mlp"\n'],
         "values": [b"0,1,2", b"0.5", b"auto", b"folder"],
         "lock": [b'{"pid": 1, "host": "x", "since": "2026"}'],
+        "label-csv": [b"path,label\na.png,x\n", b"a.png,x\n"],
+        "label-json": [COCO, b'[{"id": 1, "data": {"image": "a.png"}, "annotations": [{"result": []}]}]'],
+        "label-xml": [b'<annotations><image id="0" name="a.png"><tag label="x"/></image></annotations>'],
+        "label-zip": [_archive({"l.json": COCO, "a.png": b""})],
+        "backbone-description": [
+            b'{"network": "efficientnet-lite0", "size": 224, "mean": [0, 0, 0], "std": [1, 1, 1]}'
+        ],
         "exemplar": [exemplar_files.encode(torch.zeros(3, 8, 8, dtype=torch.uint8))],
         "set": [b"epochs=1", b"lr=0.1", b"seeds.init=3", b"backbone=mlp"],
     }

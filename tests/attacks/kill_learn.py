@@ -24,12 +24,13 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
     start = time.monotonic()
     assert killed(lambda: learn_third(path), after=wait)
     whole = time.monotonic() - start
+    writing = time_of_writing(original, path)
     new = isolated(lambda: answers(path)).value
     assert (old[0], new[0]) == ("2", "3")
     for number in range(trials):
         copied(original, path)
         moment = draw.uniform(0, 1.1 * whole)
-        after = sleeping(moment) if number % 2 else at_draft(path, 3 * whole, draw.uniform(0, 0.01))
+        after = sleeping(moment) if number % 2 else at_draft(path, 3 * whole, draw.uniform(0, 1.2 * writing))
         done = killed(lambda: learn_third(path), after=after)
         ended = isolated(lambda: state_of(path))
         found, problems = ended.value if ended.how == "value" else ([], [])
@@ -43,6 +44,21 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
             why = None if again.how == "value" else f"it does not learn again: {again.how} {again.value}"
         tally.add(f"kill {number}", why, "new version" if found == new else "old version")
     return tally
+
+
+def time_of_writing(original: Path, path: Path) -> float:
+    """Return the seconds from the first file of a new version to the end of a learn."""
+    copied(original, path)
+    start = 0.0
+
+    def after(child: int) -> None:
+        nonlocal start
+        at_draft(path, 60.0, 0.0)(child)
+        start = time.monotonic()
+        wait(child)
+
+    killed(lambda: learn_third(path), after=after)
+    return time.monotonic() - start
 
 
 def wait(child: int) -> None:

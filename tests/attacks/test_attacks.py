@@ -6,14 +6,29 @@ Those on data sets are in `test_pickles.py` and `test_files.py`.
 from __future__ import annotations
 
 import importlib
+import json
 import random
 from pathlib import Path
 
 import pytest
 
-from attacks.__main__ import ATTACKS
+from attacks.__main__ import ATTACKS, OUTPUT
 from attacks.harness import Attack
 
+LEAST = {  # trials of the committed figures
+    "kill_learn": 500,
+    "kill_run": 200,
+    "flip_model": 2000,
+    "flip_run": 500,
+    "images": 10_000,
+    "command_lines": 3000,
+    "pickles": 100,
+    "archives": 100,
+    "model_folders": 500,
+    "disk_faults": 1000,
+    "long_life": 300,
+    "processes": 1000,
+}
 FEW = {
     "kill_learn": 4,
     "kill_run": 3,
@@ -35,3 +50,15 @@ def test_an_attack_does_no_harm(name: str, tmp_path: Path, monkeypatch: pytest.M
     tally = attack(FEW[name], tmp_path, random.Random(0))
     assert tally.failures == []
     assert tally.trials >= FEW[name]
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_the_committed_figures_are_complete_and_without_failures(name: str) -> None:
+    row = json.loads(OUTPUT.read_text(encoding="utf-8"))["attacks"][name]
+    assert row["failures"] == 0, row["failed"]
+    assert row["trials"] >= LEAST[name]
+    assert row["title"] == ATTACKS[name].title
+
+
+def test_every_attack_has_figures() -> None:
+    assert set(LEAST) == set(ATTACKS) == set(json.loads(OUTPUT.read_text(encoding="utf-8"))["attacks"])

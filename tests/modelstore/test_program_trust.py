@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from backbone_support import write_backbone
 from itaml.errors import CheckpointError
 from itaml.models.backbones import program_trust
+from itaml.models.backbones.from_file import open_file_backbone
 from itaml.modelstore.image_classifier import ImageClassifier
 
 
@@ -77,3 +79,22 @@ def test_a_pipe_as_weights_or_their_description_does_not_hang(tmp_path: Path, ca
         ImageClassifier.create(tmp_path / "other", method="lda", backbone=f"file:{tmp_path}/net{ending}").learn(
             images(), ["a", "b"] * 4
         )
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"network": []}, "network must be text"),
+        ({"size": "x"}, "size must be a whole number from 1 to 4096"),
+        ({"size": 10**9}, "size must be a whole number from 1 to 4096"),
+        ({"mean": 3}, "mean must be a list of numbers"),
+        ({"std": ["a"]}, "std must be a list of numbers"),
+        ({"crop": []}, "crop must be a number"),
+        ({"interpolation": {}}, "interpolation must be text"),
+    ],
+)
+def test_values_of_a_description_are_checked(tmp_path: Path, change: dict[str, object], what: str) -> None:
+    described = {"network": "efficientnet-lite0", "size": 32, "mean": [0, 0, 0], "std": [1, 1, 1], **change}
+    (tmp_path / "net.safetensors.json").write_text(json.dumps(described))
+    with pytest.raises(CheckpointError, match=rf"net\.safetensors\.json: {what}"):
+        open_file_backbone(tmp_path / "net.safetensors")

@@ -13,6 +13,7 @@ a `.pt2` program, nor when Python passes a factory); the others default to those
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 from collections.abc import Callable, Mapping
@@ -34,7 +35,26 @@ from itaml.storage import STATE_LIMIT, open_regular, parse_json, read_regular
 
 Factory = Callable[[], nn.Module]
 STATE_DICTS = (".pth", ".pt", ".bin")
+MAX_SIDE = 4096  # pixels
 DESCRIPTION_LIMIT = 1 << 20  # bytes
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+DESCRIBED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "network": (lambda value: isinstance(value, str), "text"),
+    "size": (lambda value: type(value) is int and 1 <= value <= MAX_SIDE, f"a whole number from 1 to {MAX_SIDE}"),
+    "mean": (_are_numbers, "a list of numbers"),
+    "std": (_are_numbers, "a list of numbers"),
+    "interpolation": (lambda value: isinstance(value, str), "text"),
+    "crop": (_is_number, "a number"),
+}
 
 
 def open_file_backbone(
@@ -97,6 +117,9 @@ def _description(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"cannot read {beside.name}: {error}") from error
     if not isinstance(found, dict):
         raise CheckpointError(f"{beside.name} must hold an object, not {type(found).__name__}")
+    for key, (valid, what) in DESCRIBED.items():
+        if key in found and not valid(found[key]):
+            raise CheckpointError(f"{beside.name}: {key} must be {what}")
     return found
 
 

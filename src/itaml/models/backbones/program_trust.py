@@ -60,7 +60,10 @@ def _programs(names: Iterable[object]) -> list[Path]:
 
 def _digest(path: Path) -> str:
     with open_regular(os.path.realpath(path), limit=LIMIT) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        while part := file.read(1 << 20):
+            digest.update(part)
+        return digest.hexdigest()
 
 
 def _mark(digest: str) -> Path:

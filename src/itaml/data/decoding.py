@@ -197,7 +197,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "not an image in a known format"
     if isinstance(error, UnsafeFileError):
-        return "not a regular file" if "regular file" in str(error) else f"larger than {MAX_FILE} bytes"
+        return f"larger than {MAX_FILE} bytes" if "limit" in str(error) else "not a regular file"
     if isinstance(error, MemoryError):
         return "there is not enough memory to decode it"
     if isinstance(error, OSError) and error.strerror:

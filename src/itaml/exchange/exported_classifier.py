@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -20,7 +19,9 @@ from itaml.modelstore.inputs import unreadable
 from itaml.modelstore.manifest import PixelFormat
 from itaml.modelstore.pixels import ANY_FLOATS, BYTES
 from itaml.modelstore.predictions import ImagePrediction, Unknown
+from itaml.safe_files import parse_json
 
+MAX_SIDE = 4096  # pixels
 BATCH = 32
 Outputs = tuple[int, list[float], list[float], float]  # label, probabilities, log-posteriors, unknown score
 
@@ -46,16 +47,18 @@ class ExportedClassifier:
                 raise CheckpointError(
                     f"{self.path} has format {metadata['itaml_format']}, and this version reads {FORMAT}"
                 )
-            self.classes = tuple(map(str, json.loads(metadata["classes"])))
-            self.tasks = tuple(tuple(map(str, task)) for task in json.loads(metadata["tasks"]))
+            self.classes = tuple(map(str, parse_json(metadata["classes"])))
+            self.tasks = tuple(tuple(map(str, task)) for task in parse_json(metadata["tasks"]))
             self.unknown_threshold = float(metadata["unknown_threshold"])
             self.temperature = float(metadata["temperature"])
-            _, self.height, self.width = map(int, json.loads(metadata["image_shape"]))
+            _, self.height, self.width = map(int, parse_json(metadata["image_shape"]))
+            if not (1 <= self.height <= MAX_SIDE and 1 <= self.width <= MAX_SIDE):
+                raise ValueError(f"images of {self.height:.9g} x {self.width:.9g} pixels")
             (given,) = [one for one in session.get_inputs() if one.name == INPUT]
-        except (KeyError, ValueError, TypeError) as error:
+            self._channels = int(given.shape[3])
+        except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
             raise CheckpointError(f"{self.path} is not a model that itaml exported ({error!r:.200})") from error
         self._format: PixelFormat = BYTES if given.type == "tensor(uint8)" else ANY_FLOATS
-        self._channels = int(given.shape[3])
         self._run = runner(session)
 
     def predict(self, images: Any, *, top: int = 1, unknown: Unknown = "auto") -> list[ImagePrediction]:

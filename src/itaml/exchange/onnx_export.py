@@ -20,12 +20,14 @@ from itaml.exchange.export_check import MOST_CHECKED, Run, compare, kept_images
 from itaml.exchange.export_network import OUTPUTS, ExportNetwork
 from itaml.exchange.onnx_graph import export_metadata, in_single_precision
 from itaml.models.backbones.module import import_optional
+from itaml.safe_files import read_regular, reason_of
 
 if TYPE_CHECKING:
     from itaml.modelstore.image_classifier import ImageClassifier
 
 OPSET = 18
 INPUT = "images"
+ONNX_LIMIT = 2 << 30  # bytes of a file; a protocol buffer cannot be larger
 EXTRA = "'itaml[export]'"
 NOISY = ("torch.onnx", "onnxscript", "onnx_ir")  # they warn of everything that they could use and do not need
 
@@ -102,7 +104,7 @@ def trace(classifier: ImageClassifier) -> tuple[torch.export.ExportedProgram, di
 
 
 def open_session(file: str | os.PathLike[str] | bytes, *, threads: int = 0) -> Any:
-    """Return a session of ONNX Runtime on the CPU.
+    """Return a session of ONNX Runtime on the CPU; a file is read by us, so that it can name no other files.
 
     Raises:
         CheckpointError: the file cannot be read.
@@ -111,12 +113,14 @@ def open_session(file: str | os.PathLike[str] | bytes, *, threads: int = 0) -> A
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    source = file if isinstance(file, bytes) else os.fspath(file)
+    what = "the exported network" if isinstance(file, bytes) else os.fspath(file)
     try:
-        return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        data = file if isinstance(file, bytes) else read_regular(os.path.realpath(file), limit=ONNX_LIMIT)
+        return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except OSError as error:
+        raise CheckpointError(f"{what} cannot be read as ONNX: {reason_of(error)}") from error
     except Exception as error:  # onnxruntime has an exception class of its own for each status code
-        what = "the exported network" if isinstance(file, bytes) else f"{file}"
-        raise CheckpointError(f"{what} cannot be read as ONNX: {' '.join(str(error).split())}") from error
+        raise CheckpointError(f"{what} cannot be read as ONNX: {' '.join(str(error).split())[:400]}") from error
 
 
 def runner(session: Any) -> Run:

@@ -1,4 +1,4 @@
-"""Hostile files of labels: archives that reach outside, damaged ones, and values of other types."""
+"""Hostile files of labels and exported models: pipes, archives that reach outside, damage, values of other types."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from itaml.errors import DataError
+from itaml.errors import CheckpointError, DataError
+from itaml.exchange.exported_classifier import ExportedClassifier
 from itaml.exchange.label_files import labelled_files, read_label_file
+from itaml.exchange.onnx_export import INPUT
+from itaml.exchange.onnx_graph import FORMAT
 
 COCO: dict[str, list[dict[str, object]]] = {
     "images": [{"id": 1, "file_name": "a.png"}],
@@ -88,3 +91,39 @@ def test_an_unknown_encoding_of_xml_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "l.xml").write_bytes(b'<?xml version="1.0" encoding="nope"?><annotations/>')
     with pytest.raises(DataError, match="unknown encoding"):
         read_label_file(tmp_path / "l.xml")
+
+
+def test_an_exported_model_that_is_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    os.mkfifo(tmp_path / "m.onnx")
+    with pytest.raises(CheckpointError, match=r"m\.onnx cannot be read as ONNX: .* is not a regular file"):
+        ExportedClassifier(tmp_path / "m.onnx")
+    with pytest.raises(CheckpointError, match=r"none\.onnx cannot be read as ONNX: no such file"):
+        ExportedClassifier(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"classes": "[" * 100_000},
+        {"classes": "9" * 5000},
+        {"image_shape": "[3, 1000000000, 1000000000]"},
+        {"image_shape": "[3, 1e999, 8]"},
+        {"temperature": "x"},
+        {"tasks": "3"},
+    ],
+)
+def test_metadata_of_an_exported_model_is_checked(tmp_path: Path, change: dict[str, str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    helper, good = onnx.helper, {"itaml_format": FORMAT, "classes": '["a"]', "tasks": '[["a"]]', "temperature": "1"}
+    value = helper.make_tensor_value_info(INPUT, onnx.TensorProto.UINT8, ["n", 8, 8, 3])
+    output = helper.make_tensor_value_info("out", onnx.TensorProto.UINT8, ["n", 8, 8, 3])
+    node = helper.make_node("Identity", [INPUT], ["out"])
+    model = helper.make_model(
+        helper.make_graph([node], "g", [value], [output]), opset_imports=[helper.make_opsetid("", 18)], ir_version=9
+    )
+    helper.set_model_props(model, {**good, "unknown_threshold": "0", "image_shape": "[3, 8, 8]", **change})
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    with pytest.raises(CheckpointError, match="is not a model that itaml exported"):
+        ExportedClassifier(tmp_path / "m.onnx")

@@ -36,6 +36,7 @@ def many_samples() -> bytes:
 
 
 def test_pillow_itself_warns_of_such_files(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, logger="PIL")  # other tests have the commands switch it off
     with pytest.warns(UserWarning, match="Corrupt EXIF data"):
         Image.open(io.BytesIO(bad_exif())).load()
     with pytest.raises(UnidentifiedImageError), Image.open(io.BytesIO(many_samples()), formats=["TIFF"]):
@@ -83,6 +84,7 @@ def test_a_model_learns_and_predicts_such_files_without_a_warning(
 
 
 def test_the_error_that_pillow_logs_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, logger="PIL")
     logger = logging.getLogger("PIL.TiffImagePlugin")
     with no_pillow_warnings(), no_pillow_warnings(), pytest.raises(UnidentifiedImageError):
         Image.open(io.BytesIO(many_samples()), formats=["TIFF"])

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from itaml.data.images import Shape
+from itaml.data.pillow_warnings import no_pillow_warnings
 from itaml.errors import CheckpointError
 
 QUALITY = 90
@@ -37,7 +38,7 @@ def decode_webp(data: bytes, shape: Shape, *, source: str) -> Tensor:
     """
     channels, height, width = shape
     try:
-        with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
+        with no_pillow_warnings(), Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
             if image.size != (width, height):
                 raise CheckpointError(
                     f"{source} is an image of {image.width} x {image.height} pixels, not of the model"

@@ -26,8 +26,11 @@ LENT = next(path for path in sys.path if path.endswith("site-packages"))
 USER_FILE = """
 from pathlib import Path
 
-from itaml import ImageClassifier, continuum_size
+import numpy as np
+
+from itaml import ImageClassifier, continuum_size, make_learner, make_stream, resolve
 from itaml.modelstore.predictions import ImagePrediction
+from itaml.sklearn import ITAMLClassifier
 
 
 def names(model: Path, images: list[str]) -> list[str | None]:
@@ -37,7 +40,19 @@ def names(model: Path, images: list[str]) -> list[str | None]:
     return [prediction.label for prediction in found]
 
 
+def right() -> float:
+    config = resolve("digits", seed=0, overrides={"epochs": 2})
+    stream = make_stream(config)
+    learner = make_learner(config, stream)
+    for task in stream:
+        learner.learn(task)
+    images, labels = stream.test(3).load()
+    return float((learner.predict(images[:20]).classes == labels[:20]).float().mean())
+
+
 size: int = continuum_size(accuracy=0.6, sizes=[2, 2], gamma=0.9)
+estimator = ITAMLClassifier(epochs=2)
+estimator.fit(np.zeros((4, 8)), np.array([0, 1, 0, 1]))
 """
 
 
@@ -118,9 +133,10 @@ def test_an_installed_wheel_learns_and_predicts_photos_and_its_types_pass(tmp_pa
     mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), "user.py"]
     done = subprocess.run(mypy, capture_output=True, text=True, cwd=work, check=False)
     assert done.returncode == 0, done.stdout
-    if shutil.which("pyright", path=str(Path(sys.executable).parent)):
-        pyright: list[str | Path] = [Path(sys.executable).parent / "pyright", "--pythonpath", python, "user.py"]
-        done = subprocess.run(pyright, capture_output=True, text=True, cwd=work, check=False)
+    pyright = shutil.which("pyright")  # `pip install pyright` or `npm install pyright`
+    if pyright is not None:
+        command: list[str | Path] = [pyright, "--pythonpath", python, "user.py"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=work, check=False)
         assert done.returncode == 0, done.stdout
 
 

@@ -86,7 +86,8 @@ class ExportNetwork(nn.Module):
         if unknown is None:
             log_probabilities = log_probabilities.exp().clamp_min(LEAST_PROBABILITY).log()
             log_probabilities = (log_probabilities / self.confidence.temperature).log_softmax(1)
-            unknown = -self.confidence.detector.score(score_signals(log_probabilities)[:, 1:])
+            with self.traceable:
+                unknown = -self.confidence.detector.score(score_signals(log_probabilities)[:, 1:])
         classes = self.scoring.task_map.class_tensor
         probabilities = log_probabilities.exp()[:, classes.argsort()]
         return classes[columns], probabilities.float(), evidence.float(), unknown.float()

@@ -51,7 +51,7 @@ def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
     method, _, preset = target.partition(":")
     validation = VALIDATION.get(name, 0.2)
     own = dict(candidate)
-    if LEARNERS.load(method).traits.uses_memory:
+    if resolve(name, method=method, preset=preset).settings.get("memory"):
         own["memory"] = round(benchmark(name).memory * (1 - validation))
     return resolve(
         name, method=method, preset=preset, recipe="plain", overrides=own, validation=validation, compute=FP32

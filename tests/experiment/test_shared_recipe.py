@@ -87,3 +87,14 @@ def test_rates_are_of_methods_and_benchmarks_that_exist(recipe: str) -> None:
             for target, rate in section.get("rates", {}).items():
                 assert target.partition(":")[0] in TRAINED
                 assert set(rate) <= {"optimizer", "lr", "momentum"}
+
+
+@pytest.mark.parametrize("method", ["icarl", "bic", "reptile"])
+def test_what_follows_an_ingredient_is_left_out_with_it(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    balanced = 'class_balancing = "logits"\nrehearsal_cutmix = 0.5\nbalance_strength = 1.2\n'
+    text = f"{balanced}distill = 1.0\ndistill_growth = 0.5\n"
+    monkeypatch.setattr("itaml.experiment.shared_recipe._data", lambda name: text.encode())
+    found = resolve("mnist-5", method=method, recipe="any").settings
+    assert (found["distill"], found["distill_growth"]) == (0.0, 0.0)
+    expected = ("logits", 0.5, 1.2) if method == "bic" else ("tasks", 0.0, 1.0)
+    assert (found["class_balancing"], found["rehearsal_cutmix"], found["balance_strength"]) == expected

@@ -11,7 +11,7 @@ What a recipe does not give is the method's own: its loss and strengths, how it 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,6 +25,7 @@ from itaml.registry import unknown
 
 OWN = ("temperature",)  # of a method's own distillation
 NEED_LOSS = ("class_balancing", "distill", "progressive_resize_from")  # what `Traits.supports_recipe` is about
+FOLLOWS = {"class_balancing": ("rehearsal_cutmix", "balance_strength"), "distill": ("distill_growth",)}  # off together
 REFUSABLE = ("class_balancing", "flip_tta")  # what the rules of a method's settings may exclude
 
 
@@ -71,21 +72,21 @@ def share(recipe: str, benchmark: str, method: str, preset: str, *, learner: Any
     if not traits.uses_memory:
         given.pop("selection", None)
     if not traits.supports_recipe:
-        off = [name for name in NEED_LOSS if name in given and given[name] != _default(name)]
-        given |= {name: _default(name) for name in off}
+        off = _active(given, NEED_LOSS)
+        given |= _switched_off(off)
         notes += [f"{method} computes a loss of its own: without {' and '.join(off)}"] if off else []
     if traits.needs_teacher and given.get("distill"):
-        given["distill"] = 0.0
+        given |= _switched_off(["distill"])
         notes.append(f"{method} has a teacher of its own: without distill")
     return _allowed(method, learner.Settings, values, given, notes)
 
 
 def _allowed(method: str, kind: Any, values: Mapping[str, Any], given: Mapping[str, Any], notes: list[str]) -> Shared:
     """Leave out the ingredients that the rules of a method's settings exclude."""
-    named = [name for name in REFUSABLE if name in given and given[name] != _default(name)]
+    named = _active(given, REFUSABLE)
     first: SettingsError | None = None
     for off in ((), *((name,) for name in named), tuple(named)):
-        tried = {**given, **{name: _default(name) for name in off}}
+        tried = {**given, **_switched_off(off)}
         try:
             build(kind, {**values, **tried})
         except UnknownNameError:
@@ -111,6 +112,16 @@ def _given(recipe: str, benchmark: str, method: str, preset: str) -> dict[str, A
         values |= rates.get(f"{method}:{preset}", rates.get(method, {}))
     values |= table.get("methods", {}).get(method, {})
     return values
+
+
+def _active(given: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Return which of these ingredients a recipe has."""
+    return [name for name in names if name in given and given[name] != _default(name)]
+
+
+def _switched_off(names: Sequence[str]) -> dict[str, Any]:
+    """Return the values that switch ingredients off, with those that mean nothing without them."""
+    return {name: _default(name) for one in names for name in (one, *FOLLOWS.get(one, ()))}
 
 
 def _default(name: str) -> Any:

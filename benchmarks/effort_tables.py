@@ -40,10 +40,15 @@ def matching(config: RunConfig) -> list[Result]:
     ]
 
 
+def targets() -> list[str]:
+    """Return all rows that a table can have, as `method:preset`."""
+    return [*(f"{name}:best" for name in LEARNERS.names()), *PRESETS]
+
+
 def rows_of(benchmark: str, recipe: str) -> dict[str, list[Result]]:
     """Return the results of each `method:preset` under a recipe, one of each seed."""
     found = {}
-    for target in (*(f"{name}:best" for name in LEARNERS.names()), *PRESETS):
+    for target in targets():
         method, _, preset = target.partition(":")
         each = [
             matching(resolve(benchmark, method=method, preset=preset, recipe=recipe, seed=seed))[:1]
@@ -79,8 +84,11 @@ def comparison(benchmark: str, recipe: str) -> str:
     head = ["method", "keeps", "rate", "seeds", *COLUMNS]
     sentences = [_winner(found, metric) for metric in ("class@1", "class@20")]
     notes = [f"{_listed(notes)}." for notes in _notes(benchmark, recipe, list(found)) if notes]
-    command = f"itaml compare {benchmark} --methods {','.join(found)} --recipe {recipe} --seeds 0,1,2"
-    return "\n\n".join([table(head, rows), " ".join(sentences), *notes, f"All rows: `{command}`"])
+    missing = ", ".join(f"`{name.removesuffix(':best')}`" for name in targets() if name not in found)
+    names = ",".join(name.removesuffix(":best") for name in found)
+    command = f"All rows: `itaml compare {benchmark} --methods {names} --recipe {recipe} --seeds 0,1,2`"
+    lines = [f"Not run with this recipe: {missing}."] if missing else []
+    return "\n\n".join([table(head, rows), " ".join(sentences), *notes, *lines, command])
 
 
 def _listed(notes: list[str]) -> str:
@@ -122,7 +130,8 @@ def _winner(found: dict[str, list[Result]], metric: str) -> str:
         <= max(_spread(ranked[best], metric), _spread(ranked[other], metric))
     ]
     shown = [f"`{name.removesuffix(':best')}`" for name in (best, *level)]
-    single = " (single seeds: no spread is known)" if any(len(ranked[name]) == 1 for name in ranked) else ""
+    alone = [f"`{name.removesuffix(':best')}`" for name in ranked if len(ranked[name]) == 1]
+    single = f" (of {', '.join(alone)} there is one seed, whose spread is not known)" if alone else ""
     if not level:
         second = _mean(ranked[best], metric) - _mean(ranked[others[0]], metric)
         runner_up = others[0].removesuffix(":best")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from effort_tables import PRESETS, matching
+from effort_tables import matching, targets
 from timing import RESULTS, write
 
 from itaml.config import Compute
@@ -39,11 +39,6 @@ CANDIDATES: tuple[dict[str, Any], ...] = (  # the first one is kept unless anoth
 MARGIN = 0.005  # of the score
 VALIDATION = {"mnist-5": 0.9}  # share of the training images that trials are evaluated on
 FP32 = Compute(precision="fp32")
-
-
-def every_method() -> list[str]:
-    """Return all methods, and the presets that have rows of their own, as `method:preset`."""
-    return [*(f"{name}:best" for name in LEARNERS.names()), *PRESETS]
 
 
 def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
@@ -90,7 +85,7 @@ def trial_numbers(config: RunConfig, runs: Path) -> dict[str, Any] | None:
 def collect_rates(name: str, runs: Path) -> None:
     """Write the trials of all methods that are complete, with the pair that won."""
     found = {}
-    for target in every_method():
+    for target in targets():
         if not LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
             continue
         rows = [(candidate, trial_numbers(trial(name, target, candidate), runs)) for candidate in CANDIDATES]
@@ -123,9 +118,9 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    targets = [one if ":" in one else f"{one}:best" for one in options.methods.split(",") if one] or every_method()
+    chosen = [one if ":" in one else f"{one}:best" for one in options.methods.split(",") if one] or targets()
     if options.what == "rates":
-        for target in targets:
+        for target in chosen:
             if LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
                 for candidate in CANDIDATES:
                     train(trial(options.benchmark, target, candidate), options.runs, options.data_root)
@@ -135,7 +130,7 @@ def main() -> None:
     folder = RESULTS / f"{options.benchmark}-{options.recipe}"
     folder.mkdir(parents=True, exist_ok=True)
     for seed in map(int, options.seeds.split(",")):
-        for target in targets:
+        for target in chosen:
             method, _, preset = target.partition(":")
             config = resolve(
                 options.benchmark, method=method, preset=preset, recipe=options.recipe, seed=seed, compute=FP32

@@ -58,6 +58,7 @@ def test_the_command_of_every_result_repeats_its_settings() -> None:
             words[2],
             method=options["--method"],
             preset=options.get("--preset", "best"),
+            recipe=options.get("--recipe"),
             seed=int(options["--seed"]),
             overrides=parse_overrides(pairs),
         )

@@ -32,4 +32,5 @@ def test_a_lead_within_a_standard_deviation_does_not_win(tables: Any) -> None:
 
 
 def test_single_seeds_are_said_to_be_single(tables: Any) -> None:
-    assert "single seeds" in tables._winner({"a:best": [90.0], "b:best": [80.0]}, "class@1")
+    said = tables._winner({"a:best": [90.0], "b:best": [80.0, 81.0]}, "class@1")
+    assert said.endswith(" before `b` (of `a` there is one seed, whose spread is not known).")

@@ -155,4 +155,10 @@ def rates(benchmark: str) -> str:
         chosen = row["chosen"]
         numbers = ["failed" if "failed" in one else f"{100 * one['score']:.1f}" for one in row["trials"]]
         rows.append([f"`{target.removesuffix(':best')}`", *numbers, f"{chosen['optimizer']} {chosen['lr']:g}"])
-    return table(["method", *head, "chosen"], rows)
+    others = [
+        f"`{target.removesuffix(':best')}` {one['optimizer']} {one['lr']:g}: {100 * one['score']:.1f}"
+        for target, row in found["methods"].items()
+        if (one := row.get("not_counted"))
+    ]
+    note = f"Tried for some methods only, and therefore not counted: {'; '.join(others)}." if others else ""
+    return "\n\n".join([table(["method", *head, "chosen"], rows), *([note] if note else [])])

@@ -34,6 +34,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "step-ratio": tables.step_ratio,
     "adaptation": tables.adaptation,
     "task-scores": inference_tables.task_scores,
+    "adaptation-features": inference_tables.adaptation_features,
     "presets": tables.presets,
     "released": tables.released,
     "rescue": tables.rescue,

@@ -25,3 +25,24 @@ def _score(row: dict[str, Any]) -> str:
     parts += [f"e = {row['task_epsilon']:g}"] if "task_epsilon" in row else []
     parts += [f"{row['task_distance_weight']:g} {row['task_distance']}"] if "task_distance" in row else []
     return ", ".join(parts)
+
+
+def adaptation_features() -> str:
+    """Return task-aware accuracy under each way of adapting on features, for each run that was measured."""
+    if not (RESULTS / "adaptation-features.json").exists():
+        return ""
+    rows = [
+        [name, _way(row), f"{100 * row['task_aware']:.2f}", f"{100 * row['class']:.2f}"]
+        for name, run in load("adaptation-features")["runs"].items()
+        for row in run["rows"]
+    ]
+    return table(["run", "own-task head", "task-aware", "class@1"], rows)
+
+
+def _way(row: dict[str, Any]) -> str:
+    if not row["adapt_steps"]:
+        return "none"
+    parts = [f"anchor {row.get('adapt_anchor', 0.01):g}", f"views {row['adapt_views']}"]
+    parts += [f"LDA {row['adapt_lda']:g}"] if "adapt_lda" in row else []
+    parts += [f"snapshot {row['adapt_snapshot']:g}"] if "adapt_snapshot" in row else []
+    return ", ".join([*parts, "guard"] if row["adapt_guard"] else parts)

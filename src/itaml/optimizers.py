@@ -87,11 +87,12 @@ def minimize(
     *,
     tolerance_grad: float,
     tolerance_change: float = 1e-9,
+    max_iter: int = 200,
 ) -> None:
     """Minimize a smooth convex objective over `variables`, in place, with L-BFGS and a strong Wolfe line search."""
     solver = torch.optim.LBFGS(
         variables,
-        max_iter=200,
+        max_iter=max_iter,
         line_search_fn="strong_wolfe",
         tolerance_grad=tolerance_grad,
         tolerance_change=tolerance_change,

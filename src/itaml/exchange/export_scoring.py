@@ -73,6 +73,8 @@ class GradientScoring:
         predictor = learner.predictor
         if learner.settings.task_distance != "none":
             raise SettingsError("distances to exemplars cannot be exported: set task_distance=none")
+        if learner.settings.adapt_scope == "own-head" and learner.settings.adapt_steps:
+            raise SettingsError("heads of single tasks cannot be exported: set adapt_steps=0 or adapt_scope=head")
         if isinstance(self.model.backbone, PathNetwork):
             self.model.backbone = FixedPaths(self.model.backbone)
         self.task_scores, self.task_evidence = predictor.task_scores, predictor.task_evidence

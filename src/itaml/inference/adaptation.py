@@ -23,7 +23,7 @@ from itaml.models.classifier import Classifier
 from itaml.optimizers import backward, gradient_step
 from itaml.params import Weights
 
-Scope = Literal["head", "all"]
+Scope = Literal["head", "all", "own-head"]  # the last is in `own_task`
 Losses = Callable[[Weights, Tensor], tuple[Tensor, Tensor]]
 GUARD_SHARE = 5  # one exemplar in five judges
 

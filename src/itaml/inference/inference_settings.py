@@ -12,6 +12,8 @@ from itaml.inference.task_distance import TaskDistance
 from itaml.inference.task_prediction import TaskScore
 from itaml.losses import Loss, Negatives
 
+OWN_HEAD = ("adapt_anchor", "adapt_views", "adapt_augment", "adapt_lda", "adapt_snapshot")
+
 
 class InferenceSettings(Settings):
     """How tasks are predicted and how the model adapts to the predicted task."""
@@ -31,6 +33,26 @@ class InferenceSettings(Settings):
     adapt_batch: Annotated[int, Field(ge=1)] = 64  # Q
     adapt_scope: Scope = "head"
     adapt_guard: bool = True
+    # of adapt_scope=own-head (see `own_head`), where adapt_steps are iterations of L-BFGS
+    adapt_anchor: Annotated[float, Field(ge=0)] = 0.01  # weight of the squared distance from the generic head
+    adapt_views: Annotated[int, Field(ge=1, le=64)] = 1  # of each exemplar: itself, the others augmented
+    adapt_augment: str = "none"  # how the other views are augmented
+    adapt_lda: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of LDA in the pooled log-probabilities
+    adapt_snapshot: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of the snapshot head
+    snapshot_heads: bool = False  # in training: fit an own-task head on all images of a task, and carry it along
+
+    @model_validator(mode="after")
+    def _own_head(self) -> Self:
+        for name in OWN_HEAD:
+            if self.adapt_scope != "own-head" and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} is of adapt_scope=own-head (got adapt_scope={self.adapt_scope})")
+        if self.adapt_views > 1 and self.adapt_augment == "none":
+            raise ValueError(f"adapt_views={self.adapt_views} needs adapt_augment, or all views are the same")
+        if self.adapt_lda + self.adapt_snapshot > 1:
+            raise ValueError("adapt_lda and adapt_snapshot are shares of one whole: their sum must be at most 1")
+        if self.adapt_snapshot and not self.snapshot_heads:
+            raise ValueError("adapt_snapshot needs snapshot_heads=true, in training too")
+        return self
 
     @model_validator(mode="after")
     def _task_scores(self) -> Self:

@@ -18,6 +18,8 @@ from itaml.config import Seeds
 from itaml.inference.adaptation import adapt
 from itaml.inference.class_prediction import AdaptedScores, joint_probabilities, predict_classes, task_posterior
 from itaml.inference.inference_settings import InferenceSettings
+from itaml.inference.own_task import fit_own_task
+from itaml.inference.snapshot_heads import SnapshotHeads
 from itaml.inference.task_calibration import TaskCalibration, fit_task_calibration
 from itaml.inference.task_distance import Scores, fit_task_distance
 from itaml.inference.task_prediction import (
@@ -85,6 +87,7 @@ class Predictor:
         self.model, self.memory = model, memory
         self.settings, self.seeds = settings, seeds
         self.class_scores = class_scores or self.model_scores
+        self.snapshots = SnapshotHeads(self.features)
         self._cache: dict[str, Any] = {}
 
     @property
@@ -154,7 +157,7 @@ class Predictor:
         s = self.settings
         if s.task_distance == "none":
             return None
-        return s.task_distance_weight * self.cached("task distance", self._fit_task_distance)(self._view_mean(images))
+        return s.task_distance_weight * self.cached("task distance", self._fit_task_distance)(self.view_mean(images))
 
     def task_evidence(self, class_scores: Tensor) -> Tensor:
         """Return each sample's log-evidence for each task (n, tasks), which adds up over a continuum."""
@@ -166,6 +169,9 @@ class Predictor:
 
     def adapted_scores(self, images: Tensor, class_scores: Tensor, task: int) -> Tensor:
         """Return the scores of a task's own columns (n, size), by the model adapted to it."""
+        if self.settings.adapt_scope == "own-head":
+            own = self.cached(f"own head {task}", lambda: fit_own_task(self, task))
+            return class_scores[:, self.task_map.columns(task)] if own is None else own(self.view_mean(images))
         weights = self.adapted_weights(task)
         if not weights:
             return class_scores[:, self.task_map.columns(task)]
@@ -212,9 +218,9 @@ class Predictor:
         assert exemplars is not None, "the settings refuse distances without a memory"
         images, labels = exemplars.load()
         columns = self.task_map.column_of(labels)
-        return fit_task_distance(self.settings.task_distance, self._view_mean(images), columns, self.task_map)
+        return fit_task_distance(self.settings.task_distance, self.view_mean(images), columns, self.task_map)
 
-    def _view_mean(self, images: Tensor) -> Tensor:
+    def view_mean(self, images: Tensor) -> Tensor:
         """Return the features of images (n, d), averaged with those of their flips if the settings say so."""
         features = self.features(images)
         return (features + self.features(images.flip(3))) / 2 if self.settings.flip_tta else features

@@ -50,7 +50,7 @@ class Context:
         traits: Traits,
     ) -> None:
         compute = compute or Compute()
-        for name in (settings.augment, settings.strong_augment):
+        for name in (settings.augment, settings.strong_augment, settings.adapt_augment):
             augmentation(name)  # an unknown name is an error before any training
         for name in (settings.optimizer, settings.adapt_optimizer):
             make_optimizer(name, [torch.zeros(1)], lr=settings.lr)

@@ -14,6 +14,7 @@ from itaml.data.images import ClassId, ImageSet, join
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
+from itaml.inference.own_task import take_snapshot
 from itaml.inference.predictor import Predictor
 from itaml.learners.api import Prediction
 from itaml.learners.batch import Progress
@@ -95,9 +96,13 @@ class GradientLearner:
         self.check_task(task)
         self.clear_caches()
         if self.context.progress is None:
+            if self.settings.snapshot_heads:
+                self.predictor.snapshots.before_task(self._with_exemplars(task.train))
             self.begin_task(task)
         data = self.method.training_data(task)
         self.trainer.fit(task, self._with_exemplars(data), self.callback, new_images=len(data))
+        if self.settings.snapshot_heads:
+            take_snapshot(self.predictor, task, self._with_exemplars(task.train))
         if self.memory.budget:
             generator = seeding.generator(self.context.seeds.memory, "memory", task.index)
             features = partial(in_shares, self.predictor.features)
@@ -218,6 +223,7 @@ class GradientLearner:
             "memory": self.memory.state_dict(),
             "progress": self.trainer.state_dict(),
             "extra": {**self.method.state_dict(), "teacher": self.recipe.teacher.state_dict()},
+            **({"snapshots": self.predictor.snapshots.state_dict()} if self.settings.snapshot_heads else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -235,5 +241,6 @@ class GradientLearner:
         self.trainer.load_state_dict(state["progress"])
         self.recipe.teacher.load_state_dict(state["extra"].get("teacher"))
         self.method.load_state_dict(state["extra"])
+        self.predictor.snapshots.load_state_dict(state.get("snapshots"))
         self.model.eval()
         self.clear_caches()

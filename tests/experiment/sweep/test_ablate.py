@@ -83,6 +83,8 @@ def test_a_name_is_short_and_safe_and_still_tells_runs_apart(tmp_path: Path) -> 
 
 
 NEEDED = {  # what a parameter has no effect without
+    "adapt_anchor": {"adapt_scope": "own-head"},
+    "adapt_lda": {"adapt_scope": "own-head"},
     "task_temperature": {"task_score": "energy"},
     "task_distance_weight": {"task_distance": "nearest"},
 }
@@ -141,7 +143,13 @@ def test_a_learner_of_another_kind_is_trained_for_every_value(tmp_path: Path, mo
     ("over", "values", "rest", "kind", "words"),
     [
         ("betta", (), {}, UnknownNameError, "did you mean 'beta'? There are: p, inner_steps, beta"),
-        ("zzz", (), {}, UnknownNameError, "no parameter 'zzz'; there are: adapt_steps, augment"),
+        (
+            "zzz",
+            (),
+            {},
+            UnknownNameError,
+            "no parameter 'zzz'; there are: adapt_anchor, adapt_lda, ",
+        ),
         ("beta", ("1", "-1"), {}, SettingsError, "beta=-1: setting beta: must be greater than or equal to 0"),
         ("selection", ("best",), {}, SettingsError, "selection=best: setting selection"),
         ("backbone", ("mpl",), {}, UnknownNameError, "backbone=mpl: no model 'mpl'; did you mean 'mlp'"),

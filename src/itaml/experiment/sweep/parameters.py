@@ -34,6 +34,10 @@ _ALL = (
     SweepParameter("inner_steps", "steps of each inner loop (r)", (1, 2, 5)),
     SweepParameter("beta", "decay of the outer rate eta", (0, 0.5, 1, 2)),
     SweepParameter("adapt_steps", "updates at inference (b)", (0, 1, 5, 10), at_inference=True),
+    SweepParameter(
+        "adapt_anchor", "anchor of an own-task head to the generic one", (1, 0.1, 0.01, 0.001), at_inference=True
+    ),
+    SweepParameter("adapt_lda", "share of LDA in an own-task head", (0, 0.25, 0.5, 1), at_inference=True),
     SweepParameter("optimizer", "optimiser", ("sgd", "adam", "radam")),
     SweepParameter("backbone", "network"),
     SweepParameter("loss", "loss of the classes", ("bce", "ce")),

@@ -1,24 +1,27 @@
 """Kill the service with SIGKILL while it learns, start it again: the job is done completely, and once.
 
-    python benchmarks/serve_kills.py [--trials 50]
+    python benchmarks/serve_kills.py [--trials 50] [--add]
 
-A trial copies a small model, starts the service, sends images of a new class and kills the service at a moment between
-the upload and the end of the learn, in every other trial after the learning process has begun with the images; in two
-of four trials that process is killed too, and in every fifth the service is killed a second time. The next service has
-to finish the job: the model has one version more, learned from every image once, all files are good, and it predicts
-what a model predicts that learned without being disturbed.
-Prints JSON, and writes it with --output.
+A trial copies a small model, starts the service, sends images of a new class and kills the service at one of six
+moments in turn, a random time after it is seen on the disk: while half of the upload has arrived, while the job waits
+and its process starts, while images are read, while it trains, while the new version is written, and after the model
+points to the new version but before the job is done. In every other trial the learning process is killed too, and in
+every fifth the service is killed a second time. An upload that was cut off leaves nothing, and is sent again. The next
+service has to finish the job: the model has one version more, learned from every image once, all files are good, and
+it predicts what a model predicts that learned without being disturbed. A kill that comes after the end of the job does
+not count, and is tried again.
+Prints JSON, and writes it with --output; --add counts the trials of an earlier run of the same code as well.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,46 +29,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-from serve_process import ServiceProcess
-from sklearn.datasets import load_digits
+from serve_digits import files, make, state
+from serve_process import LEARN_TYPE, ServiceProcess, learn_body
 
 from itaml.modelstore.image_classifier import ImageClassifier
 
 NEW = "digit 4"
-
-
-def files(label: int, count: int, skip: int = 0) -> list[bytes]:
-    """Return images of a digit as PNG files."""
-    raw = load_digits()
-    found = []
-    for row in np.flatnonzero(raw.target == label)[skip : skip + count]:
-        buffer = io.BytesIO()
-        Image.fromarray((raw.images[row] * 255 / 16).round().astype(np.uint8)).save(buffer, "PNG")
-        found.append(buffer.getvalue())
-    return found
-
-
-def make(path: Path) -> None:
-    """Make a model of four digits that learns by gradient steps."""
-    classifier = ImageClassifier.create(path, backbone="mlp", image_size=8, memory=200, epochs=30)
-    images = [Image.open(io.BytesIO(data)) for label in range(4) for data in files(label, 20)]
-    classifier.learn(images, [f"digit {label}" for label in range(4) for _ in range(20)])
-
-
-def state(path: Path) -> dict[str, Any]:
-    """Return what must be the same however often the service was killed."""
-    classifier = ImageClassifier.open(path)
-    learns = classifier.info()["learns"]
-    images = [Image.open(io.BytesIO(data)) for label in range(5) for data in files(label, 10, skip=60)]
-    return {
-        "version": classifier.version,
-        "classes": list(classifier.classes),
-        "learns": [learn["images"] for learn in learns],
-        "predictions": [(one.label, round(one.confidence, 5)) for one in classifier.predict(images)],
-        "problems": classifier.verify(),
-    }
+SIDE = 640  # of images to learn, so that reading them takes a while
+MOMENTS = ("upload", "staging", "reading", "training", "writing", "swapping")
+PLACES = {"features": "training", "saving": "training", "verifying": "swapping"}  # phases between two moments
+DELAYS = {"staging": 4.0, "reading": 0.5, "training": 1.0, "writing": 0.005, "swapping": 0.02}  # most seconds
 
 
 def learner_of(service: ServiceProcess) -> int | None:
@@ -77,70 +50,151 @@ def learner_of(service: ServiceProcess) -> int | None:
     return int(lines[0][0]) if lines else None
 
 
-def wait_for_images(service: ServiceProcess, job: str) -> float:
-    """Wait until a job has begun with its images; return the time of that moment."""
-    while (found := service.get(f"/v1/jobs/{job}"))["phase"] == "staging" and found["state"] in ("queued", "running"):
-        time.sleep(0.02)
-    return time.monotonic()
+def staging(model: Path) -> Path:
+    """Return where the service of a model keeps its jobs."""
+    return model.with_name(f"{model.name}.serve") / "jobs"
 
 
-def trial(model: Path, number: int, draw: random.Random, times: tuple[float, float], images: list[bytes]) -> str:
-    """Kill once or twice; return the phase in which the first kill came."""
+def moment(model: Path, job: str) -> str:
+    """Return where a job is, by what is on the disk."""
+    folder = staging(model) / job
+    record, progress = (json.loads((folder / name).read_text()) for name in ("job.json", "progress.json"))
+    if record.get("state") == "done":
+        return "done"
+    if json.loads((model / "current.json").read_text())["version"] > 1:
+        return "swapping"
+    if any(path.name.startswith(".") for path in (model / "versions").iterdir()):
+        return "writing"
+    return str(progress["phase"])
+
+
+def wait_for(model: Path, job: str, wanted: str) -> None:
+    """Wait until a job has come to a moment, or past it."""
+    order = MOMENTS.index(wanted)
+    while True:
+        try:
+            found = moment(model, job)
+        except (OSError, ValueError):  # not written yet, or just replaced
+            found = "staging"
+        if found == "done" or MOMENTS.index(PLACES.get(found, found)) >= order:
+            return
+        time.sleep(0.001)
+
+
+def cut_upload(model: Path, images: list[bytes], draw: random.Random) -> None:
+    """Kill a service that has received a part of an upload; nothing may be left that looks like a job."""
+    service = ServiceProcess(model)
+    service.ready()
+    body = learn_body(images, NEW)
+    head = (
+        f"POST /v1/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+        f"Content-Type: {LEARN_TYPE}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(head.encode() + body[: int(len(body) * draw.uniform(0.1, 0.99))])
+        time.sleep(draw.uniform(0, 0.2))
+        service.kill()
+    assert ImageClassifier.open(model).version == 1
+    assert not [path for path in staging(model).iterdir() if not path.name.startswith(".")], "half an upload is a job"
+
+
+def kill_in(
+    model: Path, wanted: str, draw: random.Random, images: list[bytes], *, learner_too: bool
+) -> tuple[str, str]:
+    """Kill a service at a moment of its job; return the job and where it was."""
     service = ServiceProcess(model)
     service.ready()
     job = service.learn(images, NEW)["id"]
-    whole, rest = times
-    if number % 2:
-        wait_for_images(service, job)
-    time.sleep(draw.uniform(0, rest if number % 2 else whole))
-    phase = f"{(found := service.get(f'/v1/jobs/{job}'))['state']}: {found['phase']}"
-    learner = learner_of(service)
-    if number % 4 > 1 and learner is not None:
+    wait_for(model, job, wanted)
+    time.sleep(draw.uniform(0, DELAYS[wanted]))
+    learner = learner_of(service) if learner_too else None
+    if learner is not None:
         os.kill(learner, signal.SIGKILL)
     service.kill()
-    if number % 5 == 4:
+    try:
+        return job, moment(model, job)
+    except OSError:
+        return job, "staging"
+
+
+def trial(model: Path, number: int, draw: random.Random, images: list[bytes]) -> str:
+    """Kill once or twice; return where the first kill came."""
+    wanted = MOMENTS[number % len(MOMENTS)]
+    if wanted == "upload":
+        cut_upload(model, images, draw)
         service = ServiceProcess(model)
         service.ready()
-        time.sleep(draw.uniform(0, whole))
-        service.kill()
-    service = ServiceProcess(model)
-    service.ready()
+        job, found = service.learn(images, NEW)["id"], "upload"
+    else:
+        job, found = kill_in(model, wanted, draw, images, learner_too=number // len(MOMENTS) % 2 == 1)
+        if number % 5 == 4:
+            service = ServiceProcess(model)
+            service.ready()
+            time.sleep(draw.uniform(0, 5))
+            service.kill()
+        service = ServiceProcess(model)
+        service.ready()
     done = service.wait(job)
     code = service.stop()
     if done["state"] != "done" or done["result"]["new_classes"] != [NEW]:
         raise AssertionError(f"the job is {done}")
     assert code in (0, -signal.SIGTERM, 128 + signal.SIGTERM), f"the service ended with code {code}"
-    return phase
+    return found
+
+
+def expected_state(original: Path, images: list[bytes]) -> dict[str, Any]:
+    """Return the state of a model whose service was not disturbed."""
+    undisturbed = Path(shutil.copytree(original, original.with_name("undisturbed")))
+    service = ServiceProcess(undisturbed)
+    service.ready()
+    service.wait(service.learn(images, NEW)["id"])
+    service.stop()
+    return state(undisturbed)
 
 
 def run(trials: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     """Return how the trials ended."""
-    draw, original, images = random.Random(seed), folder / "original", files(4, 20)
+    draw, original, images = random.Random(seed), folder / "original", files(4, 150, side=SIDE)
     make(original)
-    undisturbed = Path(shutil.copytree(original, folder / "undisturbed"))
-    service = ServiceProcess(undisturbed)
-    service.ready()
-    start = time.monotonic()
-    job = service.learn(images, NEW)["id"]
-    begun = wait_for_images(service, job)
-    service.wait(job)
-    times = 0.8 * (time.monotonic() - start), time.monotonic() - begun
-    service.stop()
-    expected = state(undisturbed)
-    failures, phases = [], dict[str, int]()
-    for number in range(trials):
+    expected = expected_state(original, images)
+    failures, moments, number, counted = list[str](), dict[str, int](), seed, 0
+    while counted < trials:
         model = Path(shutil.copytree(original, folder / "models" / "killed"))
         try:
-            phase = trial(model, number, draw, times, images)
-            phases[phase] = phases.get(phase, 0) + 1
-            found = state(model)
-            if found != expected:
-                failures.append(f"trial {number}: {json.dumps(found)[:500]} instead of {json.dumps(expected)[:500]}")
+            found = trial(model, number, draw, images)
+            moments[found] = moments.get(found, 0) + 1
+            counted += found != "done"
+            now = state(model)
+            if now != expected:
+                failures.append(f"trial {number}: {json.dumps(now)[:500]} instead of {json.dumps(expected)[:500]}")
         except (AssertionError, RuntimeError, OSError) as error:
             failures.append(f"trial {number}: {error}")
+            counted += 1
         shutil.rmtree(folder / "models")
-        print(f"{number + 1} of {trials}, {len(failures)} failures", file=sys.stderr, flush=True)
-    return {"trials": trials, "failures": failures, "killed_in": dict(sorted(phases.items()))}
+        number += 1
+        print(f"{counted} of {trials}, {len(failures)} failures, {moments}", file=sys.stderr, flush=True)
+    too_late = moments.pop("done", 0)
+    order = [name for name in (*MOMENTS, *PLACES) if name in moments]
+    return {
+        "trials": trials,
+        "failures": failures,
+        "killed_in": {name: moments[name] for name in order},
+        "too_late": too_late,
+    }
+
+
+def added(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Return two runs as one."""
+    moments = {
+        name: known["killed_in"].get(name, 0) + found["killed_in"].get(name, 0)
+        for name in {**known["killed_in"], **found["killed_in"]}
+    }
+    return {
+        "trials": known["trials"] + found["trials"],
+        "failures": known["failures"] + found["failures"],
+        "killed_in": moments,
+        "too_late": known["too_late"] + found["too_late"],
+    }
 
 
 def main() -> None:
@@ -148,13 +202,15 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--add", action="store_true", help="add to the trials that the file has")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = run(given.trials, Path(folder), given.seed)
     print(json.dumps(found, indent=1))
     if given.output is not None:
         known = json.loads(given.output.read_text()) if given.output.exists() else {}
-        given.output.write_text(json.dumps({**known, "kills": found}, indent=1) + "\n")
+        kills = added(known["kills"], found) if given.add and "kills" in known else found
+        given.output.write_text(json.dumps({**known, "kills": kills}, indent=1) + "\n")
     sys.exit(bool(found["failures"]))
 
 

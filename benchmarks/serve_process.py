@@ -17,6 +17,7 @@ from typing import Any
 from serve_client import BOUNDARY
 
 PATIENCE = 300.0  # seconds
+LEARN_TYPE = f"multipart/form-data; boundary={BOUNDARY.decode()}"
 
 
 def free_port() -> int:
@@ -25,6 +26,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def learn_body(images: list[bytes], label: str) -> bytes:
+    """Return the body of a request that teaches images of a class."""
+    parts = [
+        b'--%s\r\nContent-Disposition: form-data; name="images"; filename="%d.jpg"\r\n\r\n%s\r\n'
+        % (BOUNDARY, number, data)
+        for number, data in enumerate(images)
+    ]
+    field = b'--%s\r\nContent-Disposition: form-data; name="class"\r\n\r\n%s\r\n' % (BOUNDARY, label.encode())
+    return field + b"".join(parts) + b"--%s--\r\n" % BOUNDARY
 
 
 class ServiceProcess:
@@ -62,14 +74,7 @@ class ServiceProcess:
 
     def learn(self, images: list[bytes], label: str) -> dict[str, Any]:
         """Send images to learn; return the job."""
-        parts = [
-            b'--%s\r\nContent-Disposition: form-data; name="images"; filename="%d.jpg"\r\n\r\n%s\r\n'
-            % (BOUNDARY, number, data)
-            for number, data in enumerate(images)
-        ]
-        field = b'--%s\r\nContent-Disposition: form-data; name="class"\r\n\r\n%s\r\n' % (BOUNDARY, label.encode())
-        body = field + b"".join(parts) + b"--%s--\r\n" % BOUNDARY
-        job: dict[str, Any] = self._send("/v1/learn", body, f"multipart/form-data; boundary={BOUNDARY.decode()}")["job"]
+        job: dict[str, Any] = self._send("/v1/learn", learn_body(images, label), LEARN_TYPE)["job"]
         return job
 
     def _send(self, path: str, data: bytes, kind: str) -> Any:

@@ -190,3 +190,23 @@ def test_a_head_without_end_is_cut_off(reader: httpx.Client) -> None:
                 answer = connection.recv(1000)
             assert b" 200 " not in answer
     assert reader.get("/healthz").status_code == 200
+
+
+def test_a_head_that_comes_too_slowly_is_cut_off(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("itaml.serve.http_protocol.HEAD_SECONDS", 0.2)
+    client = start().client
+    for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"):
+        with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as connection:
+            connection.settimeout(30)
+            connection.sendall(begun)
+            assert connection.recv(1000) == b""  # closed without an answer
+    assert client.get("/healthz").status_code == 200
+
+
+def test_head_requests_have_the_headers_of_get_and_no_body(reader: httpx.Client) -> None:
+    for path in ("/", "/healthz", "/v1/model", "/v1/nothing"):
+        full, head = reader.get(path), reader.head(path)
+        assert (head.status_code, head.content) == (full.status_code, b"")
+        for name in ("content-type", "content-length", "content-security-policy"):
+            assert head.headers[name] == full.headers[name]
+    assert reader.head("/v1/predict").status_code == 405

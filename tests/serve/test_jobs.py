@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from itaml.errors import CheckpointError, ItamlError
 from itaml.modelstore.image_classifier import ImageClassifier
 from itaml.modelstore.lock import locked
+from itaml.serve.job_queue import CRASHES, PARKED, JobQueue
 from itaml.serve.job_records import JobFolder, JobRecord, JobsFolder, job_id, now
 from itaml.serve.learn_job import _run
-from itaml.serve.service_options import Limits
+from itaml.serve.service import Service
+from itaml.serve.service_options import Limits, ServiceOptions
 from itaml.serve.staging import StagedForm, finish
 from serve_support import Running, digit_files, form
 
@@ -127,3 +131,30 @@ def test_a_job_that_cannot_be_learned_says_why(start: Start) -> None:
     assert failed["state"] == "failed"
     assert failed["error"].startswith("none of the images can be read")
     assert "0.png" in failed["error"]
+
+
+def test_only_processes_that_crash_count_until_a_job_is_given_up(model: Path, tmp_path: Path) -> None:
+    """Not those that ended because the service was killed or stopped."""
+    options = ServiceOptions(model=model, staging=tmp_path / "staging")
+    queue = JobQueue(options)
+    folder = staged(queue.jobs, digit_files(4, 1), "digit 4")
+    folder.update(state="running", attempts=20)
+    queue._settle(folder, PARKED)
+    for number in range(1, CRASHES):
+        queue._settle(folder, -9)
+        assert (folder.read().state, folder.read().crashes) == ("running", number)
+    queue._settle(folder, -9)
+    assert folder.read().state == "failed"
+    assert str(CRASHES) in (folder.read().error or "")
+
+
+def test_the_threads_of_predictions_are_those_that_were_asked_for(model: Path) -> None:
+    before = torch.get_num_threads()
+    service = Service(ServiceOptions(model=model, staging=model.with_name("staging"), threads=before + 1))
+    try:
+        service.start()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.get_num_threads).result() == before + 1
+    finally:
+        service.stop()
+        torch.set_num_threads(before)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from itaml.modelstore.image_classifier import ImageClassifier
+from itaml.modelstore.lock import locked
 from serve_support import Running, digit_files, form, noise
 
 Start = Callable[..., Running]
@@ -54,6 +55,40 @@ def test_an_archive_with_a_folder_per_class_is_learned(start: Start) -> None:
     assert result["images"] == {"digit 5": 5, "digit 6": 5}
 
 
+def test_an_archive_may_be_the_body(start: Start) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for number, data in enumerate(digit_files(5, 5)):
+            archive.writestr(f"digit 5/{number}.png", data)
+    service = start(limits={"upload_bytes": 5000})
+    head = {"content-type": "application/zip"}
+    broken = service.client.post("/v1/learn", content=b"not a zip file", headers=head)
+    assert broken.status_code == 400
+    assert "zip" in broken.json()["error"]["message"]
+    assert service.client.post("/v1/learn", content=bytes(6000), headers=head).status_code == 413
+    assert service.client.post("/v1/learn", content=b"x", headers={"content-type": "text/plain"}).status_code == 415
+    response = service.client.post("/v1/learn", content=buffer.getvalue(), headers=head)
+    assert response.status_code == 202, response.text
+    assert service.wait(response.json()["job"]["id"])["result"]["images"] == {"digit 5": 5}
+
+
+def test_a_job_that_waits_keeps_its_followers(start: Start, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("itaml.serve.learn_routes.BEAT", 0.3)
+    service = start()
+    with locked(model / "lock"):  # so that the job cannot end
+        job = service.client.post("/v1/learn", **form(digit_files(4, 6), **{"class": "digit 4"})).json()["job"]["id"]
+        with service.client.stream("GET", f"/v1/jobs/{job}/events") as events:
+            lines = []
+            for line in events.iter_lines():
+                lines.append(line)
+                if line.startswith(":"):
+                    break
+        assert events.headers["content-type"].startswith("text/event-stream")
+        assert lines[0] == "event: progress"
+        assert json.loads(lines[1].removeprefix("data: "))["id"] == job
+        service.client.post(f"/v1/jobs/{job}/cancel")
+
+
 def test_classes_are_given_for_each_image_or_for_all(start: Start) -> None:
     client = start().client
     images = [noise(1), noise(2)]
@@ -61,7 +96,7 @@ def test_classes_are_given_for_each_image_or_for_all(start: Start) -> None:
         response = client.post("/v1/learn", **form(images, **fields))
         assert response.status_code == 422, response.text
     assert client.post("/v1/learn", **form([], **{"class": "a"})).status_code in (415, 422)
-    for name in ("unknown", "DIGIT 1", " "):
+    for name in ("unknown", "DIGIT 1", " ", "..", "."):
         response = client.post("/v1/learn", **form(images, **{"class": name}))
         assert response.status_code == 400, response.text
     unreadable = client.post("/v1/learn", **form([b"x"], **{"class": "a"}))

@@ -6,13 +6,16 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 from PIL import Image
 
 from itaml.modelstore.image_classifier import ImageClassifier
-from itaml.modelstore.lock import locked
+from itaml.modelstore.lock import LockedError, locked
+from itaml.serve.edit_job import Edit, apply_in_process
+from itaml.serve.service_metrics import BUCKETS
 from serve_support import Running, digit_files, form, noise
 
 Start = Callable[..., Running]
@@ -91,6 +94,44 @@ def test_wrong_corrections_are_refused(start: Start, model: Path) -> None:
     assert client.get("/v1/model").json()["version"] == 2
 
 
+def test_a_class_may_have_any_name(start: Start) -> None:
+    client = start().client
+    name, before = "a/b c?#%/exemplars", "digit 0"
+    place = f"/v1/classes/{quote(name, safe='')}"
+    assert client.post(f"/v1/classes/{before}/rename", json={"to": name}).status_code == 200
+    found = client.get(place).json()
+    assert found["name"] == name
+    assert client.get(found["exemplars"][0]["url"]).headers["content-type"] == "image/webp"
+    assert client.post(f"{place}/rename", json={"to": "zero"}).json()["version"] == 4
+    assert client.post("/v1/classes/zero/rename", json={"to": ".."}).status_code == 400
+    taken = client.post("/v1/classes/zero/rename", json={"to": "digit 1"}).json()["error"]["message"]
+    assert taken == "there is a class 'digit 1' already; merge the two instead"
+
+
+def test_corrections_that_learn_are_made_in_another_process(model: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved.png"
+    moved.write_bytes(digit_files(2, 1)[0])
+    done = apply_in_process(model, Edit(action="relabel", target="digit 3", images=(str(moved),)), threads=1)
+    assert (done.version, done.classes, len(done.known)) == (3, ("digit 2", "digit 3"), 4)
+    with locked(model / "lock"), pytest.raises(LockedError):
+        apply_in_process(model, Edit(action="merge", source="digit 0", target="digit 1"), threads=1)
+
+
+@pytest.mark.slow
+def test_a_merge_of_a_model_that_trains_is_made_in_another_process(
+    start: Start, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    shutil.rmtree(model)
+    images = [Image.open(io.BytesIO(data)) for label in range(3) for data in digit_files(label, 8)]
+    classifier = ImageClassifier.create(model, backbone="mlp", image_size=8, memory=60, epochs=2)
+    classifier.learn(images, [f"digit {label}" for label in range(3) for _ in range(8)])
+    monkeypatch.setattr(ImageClassifier, "merge", None)  # in this process it would fail
+    merged = start().client.post("/v1/classes/digit 0/merge", json={"into": "digit 1"})
+    assert merged.json() == {"version": 2, "message": "digit 0 is a part of digit 1 now"}
+
+
 def test_changes_of_other_programs_are_noticed(start: Start, model: Path) -> None:
     client = start().client
     ImageClassifier.open(model).rename("digit 0", "zero")
@@ -118,6 +159,9 @@ def test_metrics_count_what_happened(start: Start) -> None:
     assert 'itaml_requests_total{route="/v1/predict",method="POST",status="200"} 1\n' in text
     assert 'itaml_request_seconds_bucket{route="/v1/predict",le="+Inf"} 1\n' in text
     assert 'status="404"' in text
+    found = re.findall(r'itaml_request_seconds_bucket{route="/v1/predict",le="(.+)"} (\d+)', text)
+    assert [bound for bound, _ in found] == [*(f"{bucket:g}" for bucket in BUCKETS), "+Inf"]
+    assert [int(number) for _, number in found] == sorted(int(number) for _, number in found)
     by_class = re.findall(r'itaml_images_by_class_total\{class="digit \d"\} (\d+)', text)
     assert sum(map(int, by_class)) == 3
 

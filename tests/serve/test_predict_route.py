@@ -97,6 +97,20 @@ def test_requests_at_the_same_time_get_their_own_predictions(reader: httpx.Clien
         assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
 
 
+def test_options_may_be_fields_of_the_form(reader: httpx.Client) -> None:
+    images = [data for label in (0, 2) for data in digit_files(label, 2, skip=30)]
+    fields = {"mode": "continuum", "top": "2", "unknown": "never"}
+    response = reader.post("/v1/predict", params={"mode": "alone", "top": 1}, **form(images, **fields))
+    assert response.status_code == 200, response.text
+    found = response.json()["predictions"]
+    assert found == predicted(reader, images, mode="continuum", top=2, unknown="never")
+    assert [one["group"] for one in found] == [1, 1, 1, 1]
+    for wrong in ({"mode": "both"}, {"top": "0"}, {"top": ["1", "2"]}, {"unknown": "2"}, {"tops": "1"}):
+        refused = reader.post("/v1/predict", **form(images, **wrong))
+        assert refused.status_code == 422
+        assert next(iter(wrong)) in refused.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("query", "status"),
     [({"mode": "both"}, 422), ({"top": 0}, 422), ({"top": "x"}, 422), ({"unknown": "2"}, 422), ({"unknown": "x"}, 422)],

@@ -43,7 +43,7 @@ def error_body(code: str, message: str, request_id: str) -> dict[str, Any]:
 
 def api_error(error: ItamlError) -> ApiError:
     """Return the answer to a request that the library refused."""
-    message = " ".join(str(error).split())
+    message = " ".join(str(error).split()).replace("`itaml merge` makes two classes one", "merge the two instead")
     if isinstance(error, LockedError):
         return ApiError(409, "another change of the model is running; try again when it is done", code="locked")
     if isinstance(error, UnknownNameError):

@@ -10,6 +10,7 @@ Mode = Literal["alone", "continuum", "stream"]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)] | None
 ClassName = Annotated[str, Field(min_length=1, max_length=255)]
+UNKNOWN_PATTERN = r"^(auto|never|0(\.[0-9]+)?|1(\.0+)?)$"
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 Phase = Literal["staging", "reading", "features", "training", "saving", "verifying", "done"]
 
@@ -66,6 +67,14 @@ class PredictBody(Body):
     mode: Mode | None = None
     top: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     unknown: Literal["auto", "never"] | Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
+
+
+class PredictFields(Body):
+    """How to predict, as text fields of a form; they count more than those of the address."""
+
+    mode: Mode | None = None
+    top: Annotated[int, Field(ge=1, le=1000)] | None = None
+    unknown: Annotated[str, Field(pattern=UNKNOWN_PATTERN)] | None = None
 
 
 class RankedClass(BaseModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,57 +16,75 @@ from itaml.modelstore.class_editing import EditReport, find_class
 from itaml.modelstore.duplicates import known_images
 from itaml.modelstore.image_classifier import ImageClassifier
 from itaml.modelstore.image_reading import digests_of
+from itaml.modelstore.loaded_model import factory
 from itaml.modelstore.model_folder import ModelFolder
 from itaml.modelstore.repair import rollback
 from itaml.serve.api_errors import ApiError
 from itaml.serve.api_schemas import CheckResponse
+from itaml.serve.edit_job import Edit, apply, apply_in_process
 from itaml.serve.image_uploads import UploadedImage, read_memory_form
+from itaml.serve.learn_fields import check_label
 from itaml.serve.model_schemas import ChangeResponse, ForgetBody, MergeBody, RenameBody, RollbackBody
 from itaml.serve.predict_routes import NOTHING_LEARNED, decode_all
 from itaml.serve.served_model import ServedModel
 from itaml.serve.service import Service, service_of
 
 router = APIRouter(tags=["correct"])
-Change = Callable[[ImageClassifier], EditReport]
+Change = Callable[[], EditReport]
 
 
 async def _changed(service: Service, change: Change, message: Callable[[EditReport], str]) -> dict[str, Any]:
     """Make a correction in the thread for changes, and answer when the new version is in use."""
-
-    def run() -> EditReport:
-        return change(ImageClassifier.open(service.options.model, threads=service.options.threads))
-
-    report = await asyncio.get_running_loop().run_in_executor(service.changes, run)
+    report = await asyncio.get_running_loop().run_in_executor(service.changes, change)
     await service.watch.latest()
     return {"version": report.version, "message": message(report)}
 
 
-@router.post("/v1/classes/{name}/rename", response_model=ChangeResponse, summary="Rename a class")
+def _here(service: Service, change: Callable[[ImageClassifier], EditReport]) -> Change:
+    """Return a correction that is made at once, in this process."""
+    return lambda: change(ImageClassifier.open(service.options.model, threads=service.options.threads))
+
+
+def _elsewhere(service: Service, edit: Edit) -> Change:
+    """Return a correction that has to learn, which is made in a process of its own."""
+    threads = service.options.learn_threads or 1
+    return lambda: apply_in_process(service.options.model, edit, threads=threads)
+
+
+@router.post("/v1/classes/{name:path}/rename", response_model=ChangeResponse, summary="Rename a class")
 async def rename(request: Request, name: str, body: RenameBody) -> dict[str, Any]:
     """Give a class another name."""
+    check_label(body.to)
+    service = service_of(request)
     return await _changed(
-        service_of(request),
-        lambda model: model.rename(name, body.to),
+        service,
+        _here(service, lambda model: model.rename(name, body.to)),
         lambda report: f"{report.classes[0]} is called {report.classes[1]} now",
     )
 
 
-@router.post("/v1/classes/{name}/merge", response_model=ChangeResponse, summary="Make two classes one")
+@router.post("/v1/classes/{name:path}/merge", response_model=ChangeResponse, summary="Make two classes one")
 async def merge(request: Request, name: str, body: MergeBody) -> dict[str, Any]:
     """Make a class a part of another one."""
+    service = service_of(request)
+    served = await service.watch.latest()
+    source, target = find_class(served.classes, name), find_class(served.classes, body.into)
+    edit = Edit(action="merge", source=source, target=target)
+    trains = factory(served.model.manifest.method).traits.trains_gradients
     return await _changed(
-        service_of(request),
-        lambda model: model.merge(name, body.into),
+        service,
+        _elsewhere(service, edit) if trains else _here(service, lambda model: apply(model, edit)),
         lambda report: f"{report.classes[0]} is a part of {report.classes[1]} now",
     )
 
 
-@router.post("/v1/classes/{name}/forget", response_model=ChangeResponse, summary="Forget a class")
+@router.post("/v1/classes/{name:path}/forget", response_model=ChangeResponse, summary="Forget a class")
 async def forget(request: Request, name: str, body: ForgetBody) -> dict[str, Any]:
     """Remove a class."""
+    service = service_of(request)
     return await _changed(
-        service_of(request),
-        lambda model: model.forget(name, purge=body.purge),
+        service,
+        _here(service, lambda model: model.forget(name, purge=body.purge)),
         lambda report: f"forgot {', '.join(report.classes)}",
     )
 
@@ -85,12 +104,18 @@ async def relabel(request: Request) -> dict[str, Any]:
     bad = next((part for part in pixels if isinstance(part, str)), None)
     if bad is not None:
         raise ApiError(400, f"an image cannot be read: {bad}", code="unreadable_images")
-    images = [part for part in pixels if isinstance(part, Tensor)]
-    return await _changed(
-        service,
-        lambda model: model.relabel(images, to=target),
-        lambda report: f"{len(images)} images moved from {', '.join(report.classes[:-1])} to {report.classes[-1]}",
-    )
+    draft = service.jobs.jobs.draft()
+    try:
+        for number, image in enumerate(form.images):
+            draft.image(number).write_bytes(image.data)
+        files = tuple(str(draft.image(number)) for number in range(len(form.images)))
+        return await _changed(
+            service,
+            _elsewhere(service, Edit(action="relabel", target=target, images=files)),
+            lambda report: f"{len(files)} images moved from {', '.join(report.classes[:-1])} to {report.classes[-1]}",
+        )
+    finally:
+        shutil.rmtree(draft.path, ignore_errors=True)
 
 
 @router.post("/v1/rollback", response_model=ChangeResponse, summary="Return to an earlier version")

@@ -27,7 +27,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-SLOW = ("/v1/learn", "/v1/export.onnx")
+SLOW = ("/v1/learn", "/v1/relabel", "/v1/export.onnx")
 UNLIMITED_RATE = ("/healthz", "/readyz")
 POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
@@ -66,14 +66,15 @@ class _Exchange:
     """One request and its response."""
 
     def __init__(self, gate: Gate, scope: Scope, receive: Receive, send: Send) -> None:
-        self.gate, self.scope, self.send = gate, scope, send
+        self.gate, self.send, self.method = gate, send, scope["method"]
+        self.scope = {**scope, "method": "GET"} if self.method == "HEAD" else scope  # uvicorn leaves out the body
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id", b"")
         self.request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex.encode()
         self.body = gate.bodies.of(scope["path"], self.headers, receive)
         self.status = 0  # of the response; 0 until it starts
         self.start = time.perf_counter()
-        scope.setdefault("state", {})["request_id"] = self.request_id.decode()
+        self.scope.setdefault("state", {})["request_id"] = self.request_id.decode()
 
     async def run(self) -> None:
         """Answer the request, whatever happens."""
@@ -90,14 +91,14 @@ class _Exchange:
             self._note()
 
     async def _answer(self) -> None:
-        path, method = self.scope["path"], self.scope["method"]
+        path = self.scope["path"]
         if path not in UNLIMITED_RATE:
             self.gate.rate.check(self._client())
-        self.gate.rules.check(method, path, self.headers)
+        self.gate.rules.check(self.method, path, self.headers)
         self.body.check_length()
         limits = self.gate.service.limits
         seconds = None if path.endswith("/events") else limits.seconds
-        if path in SLOW:
+        if path in SLOW or path.endswith("/merge"):
             seconds = limits.upload_seconds + limits.seconds
         try:
             async with asyncio.timeout(seconds):
@@ -131,12 +132,12 @@ class _Exchange:
 
     def _note(self) -> None:
         seconds = time.perf_counter() - self.start
-        route = getattr(self.scope.get("route"), "path", "other")
-        self.gate.service.metrics.count_request(route, self.scope["method"], self.status, seconds)
+        route = getattr(self.scope.get("route"), "path_format", "other")
+        self.gate.service.metrics.count_request(route, self.method, self.status, seconds)
         log_request(
             request_id=self.request_id.decode(),
             client=self._client(),
-            method=self.scope["method"],
+            method=self.method,
             path=self.scope["path"][:200],
             status=self.status,
             bytes=self.body.size,

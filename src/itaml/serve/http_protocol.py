@@ -1,10 +1,13 @@
-"""HTTP as uvicorn reads it with httptools, with a limit for the head of a request, which uvicorn does not have."""
+"""HTTP as uvicorn reads it with httptools, with limits for the head of a request, which uvicorn does not have."""
 
 from __future__ import annotations
+
+import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_LIMIT = 64 << 10  # bytes of a request line and its headers
+HEAD_SECONDS = 20.0  # until they have arrived
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
@@ -12,6 +15,17 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     in_head = True
     head_bytes = 0
+    timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with a connection."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End with a connection."""
+        self._expect_nothing()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
@@ -24,9 +38,24 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin with a request."""
         self.in_head, self.head_bytes = True, 0
+        self._expect_head()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Begin with the body."""
         self.in_head = False
+        self._expect_nothing()
         super().on_headers_complete()
+
+    def _expect_head(self) -> None:
+        self._expect_nothing()
+        self.timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _expect_nothing(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -96,14 +96,19 @@ async def read_predict_body(request: Request, limits: Limits) -> PredictBody:
     try:
         body = PredictBody.model_validate(parse_json(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ApiError(422, f"{where or 'the body'}: {first['msg']}") from error
+        raise validation_error(error) from error
     except ValueError as error:
         raise ApiError(422, "the body is not JSON") from error
     if len(body.images) > limits.images:
         raise too_many(limits.images)
     return body
+
+
+def validation_error(error: ValidationError) -> ApiError:
+    """Return the answer to a body of another form, which names the first field that is wrong."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return ApiError(422, f"{where or 'the body'}: {first['msg']}")
 
 
 def from_base64(text: str) -> UploadedImage:

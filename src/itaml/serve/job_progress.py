@@ -63,6 +63,8 @@ class JobProgress:
             self._enter("training")
             self.values |= {"epoch": event.epoch, "epochs": event.epochs}
             self._set(event.epoch / max(event.epochs, 1))
+            if event.epoch >= event.epochs:
+                self.phase("saving")
         self._last = time.monotonic()
         self._write()
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 PAUSE = 0.1  # seconds between two looks at the folder
 PARKED = 75  # exit code of a learning process whose service is gone
-ATTEMPTS = 5  # of a job whose process ends without a word
+CRASHES = 5  # of a job whose process ends without a word, until it is given up
 PATIENCE = 10.0  # seconds that a process has to end before it is killed
 SWEEP = 3600.0  # seconds between two removals of old jobs
 
@@ -138,9 +138,10 @@ class JobQueue:
         elif self._stop.is_set():
             folder.update(state="queued")
             logger.info("job %s is parked; the next service continues it", folder.id)
-        elif code != PARKED and record.attempts >= ATTEMPTS:
-            self._end(folder, "failed", f"the learning process ended {ATTEMPTS} times without a result (code {code})")
+        elif code != PARKED and record.crashes + 1 >= CRASHES:
+            self._end(folder, "failed", f"the learning process ended {CRASHES} times without a result (code {code})")
         else:
+            folder.update(crashes=record.crashes + (code != PARKED))
             logger.warning("the process of job %s ended with code %d; it is started again", folder.id, code)
 
     def _end(self, folder: JobFolder, state: str, error: str | None) -> None:

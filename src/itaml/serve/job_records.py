@@ -62,6 +62,7 @@ class JobRecord(Settings):
     started: str | None = None  # for the first time
     finished: str | None = None
     attempts: int = 0
+    crashes: int = 0  # attempts that ended without a result while the service went on
     resumed: bool = False
     base: BaseVersion | None = None
     error: str | None = None

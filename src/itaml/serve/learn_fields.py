@@ -40,4 +40,16 @@ def parse_labels(fields: Fields, images: int) -> list[str]:
         raise ApiError(422, f"there are {images} images but {len(labels)} classes")
     if any(not 0 < len(label) <= LONGEST for label in labels):
         raise ApiError(422, f"the name of a class has 1 to {LONGEST} characters")
+    for label in dict.fromkeys(labels):
+        check_label(label)
     return labels
+
+
+def check_label(label: str) -> None:
+    """Refuse names that browsers take out of an address.
+
+    Raises:
+        ApiError: it is one of them.
+    """
+    if label.strip() in (".", ".."):
+        raise ApiError(400, f"a class cannot be called {label!r}")

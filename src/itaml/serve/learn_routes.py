@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -23,22 +24,24 @@ router = APIRouter(tags=["learn"])
 PAUSE = 0.2  # seconds between two events
 PATIENCE = 3.0  # seconds to wait for the end of a cancelled job
 EXTRA_FIELDS = 8
+BEAT = 15.0  # seconds without news after which an empty comment keeps a connection open
+ZIP = "application/zip"
 
 
 @router.post("/v1/learn", status_code=202, response_model=JobResponse, summary="Teach classes from images")
 async def learn(request: Request) -> dict[str, Any]:
     """Stage the images, and return the job that learns them."""
     service = service_of(request)
-    boundary = boundary_of(request.headers.get("content-type", ""))
-    if boundary is None:
-        raise ApiError(415, "send the images as multipart/form-data")
+    content_type = request.headers.get("content-type", "")
+    boundary = boundary_of(content_type)
+    if boundary is None and content_type.partition(";")[0].strip().lower() != ZIP:
+        raise ApiError(415, f"send the images as multipart/form-data, or a zip file as {ZIP}")
     if service.jobs.waiting() >= service.limits.waiting_jobs:
         raise ApiError(409, "too many jobs are waiting; try again when one is done", code="too_many_jobs")
     form = StagedForm(service.jobs.jobs.draft(), service.limits)
     try:
-        parts = 2 * service.limits.upload_images + EXTRA_FIELDS
         async with asyncio.timeout(service.limits.upload_seconds):
-            await read_form(request.stream(), boundary, form, parts=parts)
+            await _receive(request, boundary, form)
         served = await service.watch.latest()
         folder = await asyncio.to_thread(finish, form, service.jobs.jobs, served.classes)
     except BaseException:
@@ -46,6 +49,17 @@ async def learn(request: Request) -> dict[str, Any]:
         raise
     service.jobs.wake()
     return {"job": values(folder)}
+
+
+async def _receive(request: Request, boundary: bytes | None, form: StagedForm) -> None:
+    """Write a form, or a body that is an archive, to the draft of a job."""
+    if boundary is None:
+        write = form.file("archive", "archive.zip")
+        async for chunk in request.stream():
+            write(chunk)
+    else:
+        parts = 2 * form.limits.upload_images + EXTRA_FIELDS
+        await read_form(request.stream(), boundary, form, parts=parts)
 
 
 @router.get("/v1/jobs", response_model=JobsResponse, summary="List jobs, the newest first")
@@ -91,7 +105,7 @@ async def events(request: Request, id: str) -> StreamingResponse:
 
 
 async def _events(service: Service, folder: JobFolder, request: Request) -> AsyncIterator[str]:
-    last = ""
+    last, said = "", time.monotonic()
     while not service.stopping.is_set() and not await request.is_disconnected():
         found = values(folder)
         text = json.dumps(found)
@@ -102,7 +116,10 @@ async def _events(service: Service, folder: JobFolder, request: Request) -> Asyn
             return
         if text != last:
             yield f"event: progress\ndata: {text}\n\n"
-            last = text
+            last, said = text, time.monotonic()
+        elif time.monotonic() - said > BEAT:
+            yield ": the job waits\n\n"
+            said = time.monotonic()
         await asyncio.sleep(PAUSE)
 
 

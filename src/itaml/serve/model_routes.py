@@ -53,15 +53,7 @@ async def confusion(request: Request) -> dict[str, Any]:
     return {"classes": list(measured.classes), "counts": counts, "source": measured.source}
 
 
-@router.get("/v1/classes/{name}", response_model=ClassResponse, summary="Show a class")
-async def class_(request: Request, name: str) -> dict[str, Any]:
-    """Return a class and the addresses of its exemplars."""
-    served = await service_of(request).watch.latest()
-    found = find_class(served.classes, name)
-    return class_values(served, found, await measured_of(served))
-
-
-@router.get("/v1/classes/{name}/exemplars/{id}", summary="Show an exemplar", response_class=Response)
+@router.get("/v1/classes/{name:path}/exemplars/{id}", summary="Show an exemplar", response_class=Response)
 async def exemplar_image(request: Request, name: str, id: str, size: int = Query(96, ge=16, le=512)) -> Response:
     """Return an exemplar as WebP."""
     served = await service_of(request).watch.latest()
@@ -83,6 +75,14 @@ async def exemplar_image(request: Request, name: str, id: str, size: int = Query
 def _thumbnail(served: ServedModel, name: str, number: int, size: int) -> bytes | None:
     pixels = exemplar(served, name, number)
     return None if pixels is None else thumbnail_bytes(pixels, size)
+
+
+@router.get("/v1/classes/{name:path}", response_model=ClassResponse, summary="Show a class")
+async def class_(request: Request, name: str) -> dict[str, Any]:
+    """Return a class and the addresses of its exemplars."""
+    served = await service_of(request).watch.latest()
+    found = find_class(served.classes, name)
+    return class_values(served, found, await measured_of(served))
 
 
 @router.get("/v1/export.onnx", summary="Export the model", response_class=Response)

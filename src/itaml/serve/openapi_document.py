@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 
 from itaml.serve.access_rules import CHANGING, OPEN
-from itaml.serve.api_schemas import ErrorResponse, PredictBody, PredictResponse
+from itaml.serve.api_schemas import UNKNOWN_PATTERN, ErrorResponse, Mode, PredictBody, PredictResponse
+from itaml.serve.learn_routes import ZIP
 from itaml.serve.multipart_stream import FIELD_BYTES
 from itaml.serve.service_options import ServiceOptions
 
@@ -53,7 +54,12 @@ BODIES: dict[str, Json] = {
     },
     "/v1/predict": {
         "type": "object",
-        "properties": {"images": FILES},
+        "properties": {
+            "images": FILES,
+            "mode": {"enum": list(get_args(Mode)), "description": "Counts more than that of the address."},
+            "top": {"type": "integer", "minimum": 1, "maximum": 1000},
+            "unknown": {"type": "string", "pattern": UNKNOWN_PATTERN},
+        },
         "required": ["images"],
         "additionalProperties": False,
     },
@@ -114,6 +120,8 @@ def _complete(path: str, method: str, operation: Json, options: ServiceOptions) 
         content: Json = {"multipart/form-data": {"schema": BODIES[path]}}
         if path == "/v1/predict":
             content["application/json"] = {"schema": _ref("PredictBody")}
+        if path == "/v1/learn":
+            content[ZIP] = {"schema": LEARN_FIELDS["archive"]}
         operation["requestBody"] = {"required": True, "content": content}
     changes = method in CHANGING and path != "/v1/predict"
     if options.token is not None and (changes or (options.protect_reading and path not in OPEN)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from torch import Tensor
 
 from itaml.data.decoding import BadImageError
@@ -15,8 +16,14 @@ from itaml.errors import SettingsError
 from itaml.modelstore.argument_checks import check_unknown
 from itaml.modelstore.predictions import ImagePrediction, Unknown
 from itaml.serve.api_errors import ApiError
-from itaml.serve.api_schemas import Mode
-from itaml.serve.image_uploads import UploadedImage, from_base64, read_memory_form, read_predict_body
+from itaml.serve.api_schemas import UNKNOWN_PATTERN, Mode, PredictFields
+from itaml.serve.image_uploads import (
+    UploadedImage,
+    from_base64,
+    read_memory_form,
+    read_predict_body,
+    validation_error,
+)
 from itaml.serve.multipart_stream import boundary_of
 from itaml.serve.served_model import PredictOptions, ServedModel
 from itaml.serve.service import Service, service_of
@@ -30,7 +37,7 @@ async def predict(
     request: Request,
     mode: Mode = "alone",
     top: int = Query(3, ge=1, le=1000),
-    unknown: str = Query("auto", pattern=r"^(auto|never|0(\.[0-9]+)?|1(\.0+)?)$"),
+    unknown: str = Query("auto", pattern=UNKNOWN_PATTERN),
 ) -> JSONResponse:
     """Predict each image alone, as one continuum, or as an ordered stream; one entry per image, in order."""
     service = service_of(request)
@@ -54,13 +61,27 @@ async def _read(
 ) -> tuple[list[UploadedImage], PredictOptions]:
     content_type = request.headers.get("content-type", "")
     if boundary_of(content_type) is not None:
-        return (await read_memory_form(request, service.limits)).images, options
+        form = await read_memory_form(request, service.limits, fields=tuple(PredictFields.model_fields))
+        return form.images, _with_fields(options, form.texts)
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "send images as multipart/form-data, or as JSON with base64")
     body = await read_predict_body(request, service.limits)
     unknown: Unknown = options.unknown if body.unknown is None else body.unknown
     options = PredictOptions(body.mode or options.mode, body.top or options.top, unknown)
     return [from_base64(text) for text in body.images], options
+
+
+def _with_fields(options: PredictOptions, texts: dict[str, list[str]]) -> PredictOptions:
+    """Return the options of the address, replaced by those in the fields of a form."""
+    for name, values in texts.items():
+        if len(values) > 1:
+            raise ApiError(422, f"{name}: give it once")
+    try:
+        fields = PredictFields.model_validate({name: values[0] for name, values in texts.items()})
+    except ValidationError as error:
+        raise validation_error(error) from error
+    unknown = options.unknown if fields.unknown is None else parse_unknown(fields.unknown)
+    return PredictOptions(fields.mode or options.mode, fields.top or options.top, unknown)
 
 
 def parse_unknown(text: str) -> Unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import torch
 from fastapi import Request
 
 from itaml.hardware.machine import cores
@@ -38,6 +39,8 @@ class Service:
 
     def start(self) -> None:
         """Load the model in the background, and start to take requests."""
+        if self.options.threads is not None:
+            torch.set_num_threads(self.options.threads)  # threads that are started from now on inherit it
         self.watch.start()
         self.batcher.start()
         self.jobs.start()

@@ -49,8 +49,7 @@ class ServiceMetrics:
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add to a histogram."""
         for bucket in (*BUCKETS, float("inf")):
-            if value <= bucket:
-                self.add(name, 1.0, "_bucket", **labels, le=f"{bucket:g}".replace("inf", "+Inf"))
+            self.add(name, float(value <= bucket), "_bucket", **labels, le=f"{bucket:g}".replace("inf", "+Inf"))
         self.add(name, value, "_sum", **labels)
         self.add(name, 1.0, "_count", **labels)
 

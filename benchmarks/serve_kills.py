@@ -38,7 +38,7 @@ NEW = "digit 4"
 SIDE = 640  # of images to learn, so that reading them takes a while
 MOMENTS = ("upload", "staging", "reading", "training", "writing", "swapping")
 PLACES = {"features": "training", "saving": "training", "verifying": "swapping"}  # phases between two moments
-DELAYS = {"staging": 4.0, "reading": 0.5, "training": 1.0, "writing": 0.005, "swapping": 0.02}  # most seconds
+DELAYS = {"staging": 4.0, "reading": 0.15, "training": 0.8, "writing": 0.002, "swapping": 0.02}  # most seconds
 
 
 def learner_of(service: ServiceProcess) -> int | None:
@@ -75,10 +75,11 @@ def wait_for(model: Path, job: str, wanted: str) -> None:
         try:
             found = moment(model, job)
         except (OSError, ValueError):  # not written yet, or just replaced
-            found = "staging"
+            time.sleep(0.0005)
+            continue
         if found == "done" or MOMENTS.index(PLACES.get(found, found)) >= order:
             return
-        time.sleep(0.001)
+        time.sleep(0.0005)
 
 
 def cut_upload(model: Path, images: list[bytes], draw: random.Random) -> None:
@@ -105,9 +106,10 @@ def kill_in(
     service = ServiceProcess(model)
     service.ready()
     job = service.learn(images, NEW)["id"]
+    wait_for(model, job, "staging")
+    learner = learner_of(service) if learner_too else None  # now: it takes longer than a moment
     wait_for(model, job, wanted)
     time.sleep(draw.uniform(0, DELAYS[wanted]))
-    learner = learner_of(service) if learner_too else None
     if learner is not None:
         os.kill(learner, signal.SIGKILL)
     service.kill()

@@ -70,3 +70,22 @@ def test_the_files_for_deployment_start_the_service_with_options_that_exist() ->
         assert options
         for option in options:
             assert option in found.stdout, option
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    text = (ROOT / "deploy" / "itaml.service").read_text(encoding="utf-8")
+    unit = tmp_path / "itaml.service"
+    unit.write_text(text.replace("/opt/itaml/bin/itaml", "/bin/true"))  # a program that is there
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_hadolint_accepts_the_dockerfile() -> None:
+    if shutil.which("hadolint") is None:
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run(
+        ["hadolint", str(ROOT / "deploy" / "Dockerfile")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")

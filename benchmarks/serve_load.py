@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -194,7 +195,9 @@ def main() -> None:
     parser.add_argument("--only", default="first_prediction throughput learning swaps memory", help="parts to measure")
     given = parser.parse_args()
     draw = np.random.default_rng(0)
-    results: dict[str, Any] = {"environment": environment()}
+    parts = given.only.split()
+    found_load = round(os.getloadavg()[0], 1)  # of other programs, over the last minute
+    results: dict[str, Any] = {"environment": environment(), "load_before": dict.fromkeys(parts, found_load)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind in (0, 1):
@@ -203,7 +206,6 @@ def main() -> None:
         ImageClassifier.create(model).learn(folder / "learn")
         photos = [photo(number % 2, draw) for number in range(PHOTOS)]
         files, requests = write(folder / "new", photos), [predict_request([data]) for data in photos]
-        parts = given.only.split()
         if "first_prediction" in parts:
             results["first_prediction"] = first_prediction(model, files[0])
         service = ServiceProcess(model)
@@ -220,6 +222,7 @@ def main() -> None:
     print(json.dumps(results, indent=1))
     if given.output is not None:
         known = json.loads(given.output.read_text()) if given.output.exists() else {}
+        results["load_before"] = {**known.get("load_before", {}), **results["load_before"]}
         given.output.write_text(json.dumps({**known, **results}, indent=1) + "\n")
 
 

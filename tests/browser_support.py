@@ -108,6 +108,9 @@ class Visit:
         folder = os.environ.get("ITAML_SCREENSHOTS")
         if folder:
             self.page.evaluate("scrollTo(0, 0)")
+            self.page.evaluate("for (const one of document.images) one.loading = 'eager'")
+            until(self.page, "[...document.images].every((one) => one.complete)")
+            self.page.wait_for_timeout(300)  # bars and colours are in transition
             path = Path(folder).absolute() / f"serve-{name}-{self.screen}-{self.scheme}.png"
             self.page.screenshot(path=str(path), full_page=True)
 

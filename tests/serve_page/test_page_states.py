@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from browser_support import SCREENS, needs_axe, needs_chromium
+from browser_support import needs_chromium
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 Photos = dict[str, list[Path]]
@@ -200,73 +200,3 @@ def test_keyboard_alone_names_and_corrects(visit: Callable[..., Any], photos: Ph
     assert page.evaluate("document.activeElement.dataset.key").startswith("undo-")
     page.keyboard.press("Enter")
     page.wait_for_selector(".card:not(.corrected)")
-
-
-def _walk(window: Any, fake: Any, photos: Photos, look: Callable[[str], None]) -> None:
-    """Bring the page from state to state, and call `look` in each."""
-    page = window.open()
-    look("name-empty")
-    files = [photos[kind][number] for kind, number in (("mug", 0), ("mug", 7), ("leaf", 2), ("odd", 0), ("broken", 0))]
-    window.add("name", files)
-    page.wait_for_selector(".card.unreadable")
-    page.click(".card.unknown .choice")
-    page.check("#mode-continuum", force=True)
-    page.wait_for_selector(".card.changed")
-    look("name-group")
-    page.click("text=Another class… >> nth=0")
-    look("name-dialog")
-    page.keyboard.press("Escape")
-    page.check("#mode-stream", force=True)
-    page.wait_for_selector(".group")
-    look("name-stream")
-    window.go("teach")
-    page.fill("#class-field", "fish")
-    window.add("teach", photos["fish"] + photos["broken"])
-    window.add("teach", photos["boat"][:3])
-    page.wait_for_selector("text=Give every group of photos a class.")
-    look("teach-unnamed")
-    page.fill(".class-panel[aria-label='Photos without a class'] input[type=text]", "boat")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("[data-key=teach]:not([disabled])")
-    fake.hold = "features"
-    page.click("[data-key=teach]")
-    page.wait_for_selector(".phases .now:text('Features')")
-    look("teach-learning")
-    fake.hold = None
-    page.wait_for_selector(".ended.done")
-    look("teach-learned")
-    window.go("know")
-    page.wait_for_selector(".mosaic.drawn img")
-    look("know")
-    page.click(".class-card >> nth=0")
-    page.wait_for_selector(".exemplars img")
-    look("know-class")
-    page.click("dialog >> text=Forget")
-    look("know-forget")
-    page.keyboard.press("Escape")
-
-
-@pytest.mark.parametrize(("screen", "scheme"), SCREENS)
-def test_every_state_fits_the_screen(
-    visit: Callable[..., Any], fake: Any, photos: Photos, screen: str, scheme: str
-) -> None:
-    window = visit(screen, scheme)
-    found: dict[str, Any] = {}
-
-    def look(state: str) -> None:
-        window.screenshot(state)
-        found[state] = (window.overflow(), window.small_targets())
-
-    _walk(window, fake.fake, photos, look)
-    assert found == dict.fromkeys(found, (0, []))
-
-
-@needs_axe
-@pytest.mark.parametrize(("screen", "scheme"), SCREENS)
-def test_every_state_is_accessible(
-    visit: Callable[..., Any], fake: Any, photos: Photos, screen: str, scheme: str
-) -> None:
-    window = visit(screen, scheme)
-    found: dict[str, list[str]] = {}
-    _walk(window, fake.fake, photos, lambda state: found.update({state: window.violations()}))
-    assert {state: said for state, said in found.items() if said} == {}

@@ -4,7 +4,7 @@ import { h, s } from "./dom.js";
 import { count, date, list, percent } from "./words.js";
 
 const HEIGHT = 220;
-const PAD = { left: 48, right: 20, top: 16, bottom: 34 };
+const PAD = { left: 48, right: 20, top: 16, bottom: 46 };
 
 /** Return the chart of a history. */
 export function accuracyChart(history) {
@@ -57,7 +57,12 @@ function chart(entries, width) {
   const versions = entries.map((entry, place) =>
     place % every
       ? null
-      : s("text", { x: across(place), y: HEIGHT - 12, "text-anchor": "middle" }, String(entry.version)),
+      : s("text", { x: across(place), y: HEIGHT - 26, "text-anchor": "middle" }, String(entry.version)),
+  );
+  const axis = s(
+    "text",
+    { x: (PAD.left + width - PAD.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
+    "version of the model",
   );
   const path = entries
     .map((entry, place) => `${place ? "L" : "M"}${across(place).toFixed(1)} ${down(entry.accuracy).toFixed(1)}`)
@@ -87,6 +92,7 @@ function chart(entries, width) {
     { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": said },
     grid,
     versions,
+    axis,
     s("path", { class: "line", d: path }),
     dots,
     word,

@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import io
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -196,8 +195,7 @@ def main() -> None:
     given = parser.parse_args()
     draw = np.random.default_rng(0)
     parts = given.only.split()
-    found_load = round(os.getloadavg()[0], 1)  # of other programs, over the last minute
-    results: dict[str, Any] = {"environment": environment(), "load_before": dict.fromkeys(parts, found_load)}
+    results: dict[str, Any] = {"environment": environment()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind in (0, 1):
@@ -222,7 +220,6 @@ def main() -> None:
     print(json.dumps(results, indent=1))
     if given.output is not None:
         known = json.loads(given.output.read_text()) if given.output.exists() else {}
-        results["load_before"] = {**known.get("load_before", {}), **results["load_before"]}
         given.output.write_text(json.dumps({**known, **results}, indent=1) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ import pytest
 from itaml.errors import UsageError
 from itaml.serve.access_rules import AccessRules, host_name
 from itaml.serve.api_errors import ApiError
+from itaml.serve.http_protocol import send_at_once
+from itaml.serve.launch import _listening
 from itaml.serve.rate_limit import RateLimit
 from itaml.serve.service_options import ServiceOptions, check_exposure, check_token, read_token, staging_of
 from serve_support import Running, digit_files, form, noise
@@ -210,3 +213,14 @@ def test_head_requests_have_the_headers_of_get_and_no_body(reader: httpx.Client)
         for name in ("content-type", "content-length", "content-security-policy"):
             assert head.headers[name] == full.headers[name]
     assert reader.head("/v1/predict").status_code == 405
+
+
+def test_responses_are_sent_at_once() -> None:
+    """On the listening socket that `itaml serve` opens, for which asyncio does not do it."""
+    with _listening(options(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            transport = asyncio.Transport(extra={"socket": accepted})
+            send_at_once(transport)
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+    send_at_once(asyncio.Transport(extra={}))

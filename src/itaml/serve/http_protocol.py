@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_LIMIT = 64 << 10  # bytes of a request line and its headers
 HEAD_SECONDS = 20.0  # until they have arrived
+
+
+def send_at_once(transport: asyncio.BaseTransport) -> None:
+    """Have small packets sent at once: asyncio does this only for sockets whose protocol number is given.
+
+    Otherwise the body of a response waits for the client to acknowledge its head, for 40 milliseconds on Linux.
+    """
+    found = transport.get_extra_info("socket")
+    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
@@ -19,6 +30,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin with a connection."""
+        send_at_once(transport)
         super().connection_made(transport)
         self._expect_head()
 

@@ -70,6 +70,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "photos-speed": photos_tables.speed,
     "photos-learn-speed": photos_tables.learn_speed,
     "photos-tuning": photos_tables.tuning,
+    "serve-kills": serve_tables.kills,
     "serve-latency": serve_tables.latency,
     "serve-requirements": serve_tables.requirements,
 }

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 BOUNDARY = b"itaml-load"
@@ -61,7 +60,7 @@ async def one_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     return status, await reader.readexactly(length)
 
 
-async def load(port: int, requests: Sequence[bytes], *, clients: int, until: Callable[[int], bool]) -> LoadResult:
+async def load(port: int, requests: Iterator[bytes], *, clients: int, until: Callable[[int], bool]) -> LoadResult:
     """Send requests from clients that each wait for the answer before the next one.
 
     Args:
@@ -70,7 +69,7 @@ async def load(port: int, requests: Sequence[bytes], *, clients: int, until: Cal
         clients: connections at the same time.
         until: called with the number of answers; True ends the load.
     """
-    result, source = LoadResult(), itertools.cycle(requests)
+    result = LoadResult()
 
     async def client() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -78,7 +77,7 @@ async def load(port: int, requests: Sequence[bytes], *, clients: int, until: Cal
             while not until(len(result.latencies) + len(result.failed)):
                 start = time.perf_counter()
                 try:
-                    status, body = await one_request(reader, writer, next(source))
+                    status, body = await one_request(reader, writer, next(requests))
                 except (OSError, asyncio.IncompleteReadError) as error:
                     result.failed.append(repr(error))
                     reader, writer = await asyncio.open_connection("127.0.0.1", port)

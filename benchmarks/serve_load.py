@@ -3,9 +3,9 @@
     python benchmarks/serve_load.py [--output benchmarks/results/serve.json] [--requests 10000]
 
 Everything runs on this machine and ends by itself. The model is `lda` on `efficientnet-lite0`, made of generated
-photos; requests hold one JPEG file of 480 x 480 pixels. What is compared is measured in turn, and the median counts:
-on the clock, and in CPU time of the service, which holds on a machine that is busy with other things as well (the
-clients take a part of the cores).
+photos; requests hold one JPEG file of 480 x 480 pixels, another one each time, so that no cache of features helps
+either side. What is compared is measured in turn, and the median counts: on the clock, and in CPU time of the service,
+which holds on a machine that is busy with other things as well (the clients take a part of the cores).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import itertools
 import json
 import statistics
 import subprocess
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ from serve_process import ServiceProcess
 from itaml.experiment.environment import environment
 from itaml.modelstore.image_classifier import ImageClassifier
 
-SIDE, PHOTOS, ROUNDS, SWAPS = 480, 64, 3, 20
-REQUESTS = {1: 100, 8: 400, 64: 640}  # of a round, by the number of clients
+SIDE, PHOTOS, ROUNDS, SWAPS = 480, 1152, 3, 20
+EACH = PHOTOS // ROUNDS  # images of a round of `predict`
+REQUESTS = {1: 100, 8: 300, 64: 576}  # of a round, by the number of clients
 
 
 def photo(kind: int, draw: np.random.Generator) -> bytes:
@@ -63,19 +65,21 @@ def write(folder: Path, photos: list[bytes]) -> list[str]:
     return sorted(str(path) for path in folder.iterdir())
 
 
-def ask(service: ServiceProcess, requests: list[bytes], clients: int, until: Callable[[int], bool]) -> LoadResult:
+def ask(service: ServiceProcess, requests: Iterator[bytes], clients: int, until: Callable[[int], bool]) -> LoadResult:
     """Put load on a service."""
     return asyncio.run(load(service.port, requests, clients=clients, until=until))
 
 
-def throughput(service: ServiceProcess, model: Path, files: list[str], requests: list[bytes]) -> dict[str, Any]:
+def throughput(
+    service: ServiceProcess, model: Path, warm: list[str], files: list[str], requests: Iterator[bytes]
+) -> dict[str, Any]:
     """Compare the service with `ImageClassifier.predict`, which `itaml predict` calls, on the same images."""
     classifier = ImageClassifier.open(model)
-    many = files * 6
-    classifier.predict(files)
+    classifier.predict(warm)
     loads: dict[int, list[LoadResult]] = {clients: [] for clients in REQUESTS}
     alone, ratios, cpu_ratios = [], [], []
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
+        many = files[turn * EACH : (turn + 1) * EACH]
         start, cpu = time.perf_counter(), time.process_time()
         classifier.predict(many)
         seconds, cpu = (time.perf_counter() - start) / len(many), (time.process_time() - cpu) / len(many)
@@ -105,7 +109,7 @@ def joined(parts: list[LoadResult]) -> LoadResult:
     )
 
 
-def during_learns(service: ServiceProcess, requests: list[bytes], draw: np.random.Generator) -> dict[str, Any]:
+def during_learns(service: ServiceProcess, requests: Iterator[bytes], draw: np.random.Generator) -> dict[str, Any]:
     """Compare latencies during learns with those before and after, in turn."""
     quiet, busy = [], []
     for number in range(ROUNDS):
@@ -122,7 +126,7 @@ def during_learns(service: ServiceProcess, requests: list[bytes], draw: np.rando
     return {"without": without, "during": within, "p99_ratio": round(within["p99_ms"] / without["p99_ms"], 2)}
 
 
-def swaps(service: ServiceProcess, requests: list[bytes]) -> dict[str, Any]:
+def swaps(service: ServiceProcess, requests: Iterator[bytes]) -> dict[str, Any]:
     """Change the version in use again and again under load."""
     over, versions = threading.Event(), []
 
@@ -145,11 +149,11 @@ def swaps(service: ServiceProcess, requests: list[bytes]) -> dict[str, Any]:
     }
 
 
-def first_prediction(model: Path, file: str) -> dict[str, Any]:
+def first_prediction(model: Path, files: list[str]) -> dict[str, Any]:
     """Compare the time from the start of the service to its first prediction with `itaml predict` of one image."""
-    request = predict_request([Path(file).read_bytes()])
     service_times, command_times = [], []
-    for _ in range(ROUNDS):
+    for file in files[:ROUNDS]:
+        request = predict_request([Path(file).read_bytes()])
         start = time.perf_counter()
         subprocess.run([sys.executable, "-m", "itaml", "predict", str(model), file], check=True, capture_output=True)
         command_times.append(time.perf_counter() - start)
@@ -157,7 +161,7 @@ def first_prediction(model: Path, file: str) -> dict[str, Any]:
         service = ServiceProcess(model)
         while True:
             try:
-                assert not ask(service, [request], 1, lambda done: done >= 1).failed
+                assert not ask(service, iter([request]), 1, lambda done: done >= 1).failed
                 break
             except OSError:  # not listening yet
                 time.sleep(0.01)
@@ -171,7 +175,7 @@ def first_prediction(model: Path, file: str) -> dict[str, Any]:
     }
 
 
-def memory(service: ServiceProcess, requests: list[bytes], number: int) -> dict[str, Any]:
+def memory(service: ServiceProcess, requests: Iterator[bytes], number: int) -> dict[str, Any]:
     """Return the memory of the service after a tenth of many requests, and after all of them."""
     tenth = number // 10
     ask(service, requests, 16, lambda done: done >= tenth)
@@ -193,7 +197,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--only", default="first_prediction throughput learning swaps memory", help="parts to measure")
     given = parser.parse_args()
-    draw = np.random.default_rng(0)
+    draw = np.random.default_rng(time.time_ns())  # photos that no cache of an earlier run knows
     parts = given.only.split()
     results: dict[str, Any] = {"environment": environment()}
     with tempfile.TemporaryDirectory() as name:
@@ -203,14 +207,16 @@ def main() -> None:
         model = folder / "shapes"
         ImageClassifier.create(model).learn(folder / "learn")
         photos = [photo(number % 2, draw) for number in range(PHOTOS)]
-        files, requests = write(folder / "new", photos), [predict_request([data]) for data in photos]
+        files = write(folder / "new", photos)
+        requests = itertools.cycle([predict_request([data]) for data in photos])
+        warm = write(folder / "warm", [photo(0, draw) for _ in range(16)])
         if "first_prediction" in parts:
-            results["first_prediction"] = first_prediction(model, files[0])
+            results["first_prediction"] = first_prediction(model, warm)
         service = ServiceProcess(model)
         service.ready()
-        ask(service, requests, 8, lambda done: done >= PHOTOS)
+        ask(service, requests, 8, lambda done: done >= 64)
         measures: dict[str, Callable[[], dict[str, Any]]] = {
-            "throughput": lambda: throughput(service, model, files, requests),
+            "throughput": lambda: throughput(service, model, warm, files, requests),
             "learning": lambda: during_learns(service, requests, draw),
             "swaps": lambda: swaps(service, requests),
             "memory": lambda: memory(service, requests, given.requests),

@@ -8,6 +8,17 @@ from typing import Any
 
 from document_parts import table
 
+MOMENTS = {
+    "upload": "while the upload arrives",
+    "staging": "while the job waits, or its process starts and checks the staged images",
+    "reading": "while images are decoded",
+    "features": "while features are computed",
+    "training": "while it trains",
+    "saving": "after the last epoch, before the new version is written",
+    "writing": "while the new version is written",
+    "swapping": "after the model points to the new version, before the job is done",
+    "verifying": "while the new version is checked",
+}
 RESULTS = Path(__file__).resolve().parent / "results" / "serve.json"
 
 
@@ -56,3 +67,12 @@ def requirements() -> str:
             [f"jobs lost by {kills['trials']} kills of the service while a job ran", "0", len(kills["failures"])]
         )
     return table(["", "wanted", "measured"], [[str(cell) for cell in row] for row in rows])
+
+
+def kills() -> str:
+    """Return how often the service was killed at which moment of a learn, and what was lost."""
+    found = results()["kills"]
+    rows = [[MOMENTS[name], str(number)] for name, number in found["killed_in"].items()]
+    return table(
+        ["killed", "times"], [*rows, ["all", str(found["trials"])], ["jobs lost", str(len(found["failures"]))]]
+    )

@@ -140,6 +140,20 @@ def test_frozen_features_are_computed_once_per_image(tmp_path: Path) -> None:
     assert sum(counted) == len(tasks[0].train) + len(tests[0])
 
 
+def test_the_features_in_memory_are_bounded() -> None:
+    images, computed = torch.arange(5.0).reshape(5, 1, 1, 1), []
+
+    def compute(missing: Tensor) -> Tensor:
+        computed.append(len(missing))
+        return missing.flatten(1)
+
+    cache = FeatureCache(None, most=2)
+    for _ in range(2):
+        assert cache.features(images, "kind", compute).flatten().tolist() == [0, 1, 2, 3, 4]
+    assert cache.features(images[3:], "kind", compute).flatten().tolist() == [3, 4]
+    assert computed == [5, 3, 2]  # the oldest went
+
+
 def test_the_cache_stays_within_its_limit_and_survives_damage(tmp_path: Path) -> None:
     images = torch.randint(0, 256, (50, *SHAPE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     cache = FeatureCache(tmp_path, limit=20 * 16)

@@ -12,7 +12,9 @@ import httpx
 import pytest
 from PIL import Image
 
+from itaml.learners.frozen import FrozenLearner
 from itaml.modelstore.image_classifier import ImageClassifier
+from itaml.serve.served_model import FEATURES, load
 from serve_support import digit_files, form, noise
 
 
@@ -141,3 +143,15 @@ def test_a_body_of_another_form_is_refused(reader: httpx.Client, content_type: s
     response = reader.post("/v1/predict", content=body, headers={"content-type": content_type})
     assert response.status_code == status, response.text
     assert set(response.json()["error"]) == {"code", "message", "request_id"}
+
+
+@pytest.mark.slow
+def test_photos_that_are_predicted_leave_nothing_on_the_disk(tmp_path: Path) -> None:
+    """And the memory for features of images seen before is bounded."""
+    classifier = ImageClassifier.create(tmp_path / "model", method="lda", backbone="efficientnet-lite0", image_size=32)
+    classifier.learn([Image.open(io.BytesIO(noise(n, 32))) for n in range(6)], ["a", "b"] * 3)
+    first = load(tmp_path / "model")
+    for served in (first, load(tmp_path / "model", like=first)):
+        learner = served.model.learner
+        assert isinstance(learner, FrozenLearner)
+        assert (learner.cache.file, learner.cache.most) == (None, FEATURES)

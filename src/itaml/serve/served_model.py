@@ -15,6 +15,8 @@ from itaml.config import Compute
 from itaml.data.decoding import decode
 from itaml.data.images import ImageSet
 from itaml.learners.api import Learner
+from itaml.learners.components.feature_cache import FeatureCache
+from itaml.learners.frozen import FrozenLearner
 from itaml.modelstore.checksummed_json import Pointer
 from itaml.modelstore.image_arrays import resized
 from itaml.modelstore.loaded_model import Model, restore, restored
@@ -23,6 +25,7 @@ from itaml.modelstore.model_folder import ModelFolder, Version
 from itaml.modelstore.pixels import BYTES, convert, with_channels
 from itaml.modelstore.predictions import Grouping, ImagePrediction, PredictionInput, Unknown, predict_images
 
+FEATURES = 256  # of images that were predicted last are kept, for the same images in another mode
 EMPTY_SHAPE = (3, 64, 64)
 MODES: dict[str, Grouping] = {"alone": "each", "continuum": "all", "stream": "stream"}
 
@@ -111,4 +114,7 @@ def load(path: Path, *, like: ServedModel | None = None) -> ServedModel:
 def _model(path: Path, version: Version, like: Learner | None) -> Model:
     if like is not None:
         return restore(version.manifest, version.state, Compute(), like=like)
-    return restored(f"{path}: version {version.number}", version.manifest, version.state, Compute())
+    model = restored(f"{path}: version {version.number}", version.manifest, version.state, Compute())
+    if isinstance(model.learner, FrozenLearner):  # photos that are named leave nothing on the disk
+        model.learner.cache = FeatureCache(None, most=FEATURES)
+    return model

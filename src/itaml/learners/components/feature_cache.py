@@ -29,11 +29,12 @@ class FeatureCache:
     Args:
         folder: where the file is; None keeps features in memory only.
         limit: most bytes of features on disk; the least recently used are dropped.
+        most: feature vectors in memory; the oldest are dropped.
     """
 
-    def __init__(self, folder: Path | None, *, limit: int = LIMIT) -> None:
+    def __init__(self, folder: Path | None, *, limit: int = LIMIT, most: int = IN_MEMORY) -> None:
         self.file = None if folder is None else folder / "features.sqlite"
-        self.limit = limit
+        self.limit, self.most = limit, most
         self._memory: dict[bytes, Tensor] = {}
 
     def features(self, images: Tensor, kind: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -82,10 +83,10 @@ class FeatureCache:
                 connection.execute(TABLE)
                 connection.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
                 self._shrink(connection)
+        except (sqlite3.OperationalError, OSError):
+            return  # locked by another process, or the disk is full
         except sqlite3.DatabaseError:
             self.file.unlink(missing_ok=True)
-        except (sqlite3.Error, OSError):
-            return
 
     def _shrink(self, connection: sqlite3.Connection) -> None:
         """Drop the oldest features until the rest fit."""
@@ -100,7 +101,7 @@ class FeatureCache:
 
     def _remember(self, some: dict[bytes, Tensor]) -> None:
         self._memory |= some
-        while len(self._memory) > IN_MEMORY:
+        while len(self._memory) > self.most:
             self._memory.pop(next(iter(self._memory)))
 
 

@@ -33,9 +33,9 @@ from serve_process import ServiceProcess
 from itaml.experiment.environment import environment
 from itaml.modelstore.image_classifier import ImageClassifier
 
-SIDE, PHOTOS, ROUNDS, SWAPS = 480, 1152, 3, 20
+SIDE, PHOTOS, ROUNDS, SWAPS = 480, 576, 3, 20
 EACH = PHOTOS // ROUNDS  # images of a round of `predict`
-REQUESTS = {1: 100, 8: 300, 64: 576}  # of a round, by the number of clients
+REQUESTS = {1: 60, 8: 240, 64: 448}  # of a round, by the number of clients
 
 
 def photo(kind: int, draw: np.random.Generator) -> bytes:
@@ -191,6 +191,14 @@ def memory(service: ServiceProcess, requests: Iterator[bytes], number: int) -> d
     }
 
 
+def keep(output: Path | None, results: dict[str, Any]) -> None:
+    """Print what was measured, and add it to a file."""
+    print(json.dumps(results, indent=1), flush=True)
+    if output is not None:
+        known = json.loads(output.read_text()) if output.exists() else {}
+        output.write_text(json.dumps({**known, **results}, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path)
@@ -199,7 +207,7 @@ def main() -> None:
     given = parser.parse_args()
     draw = np.random.default_rng(time.time_ns())  # photos that no cache of an earlier run knows
     parts = given.only.split()
-    results: dict[str, Any] = {"environment": environment()}
+    keep(given.output, {"environment": environment()})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind in (0, 1):
@@ -211,7 +219,7 @@ def main() -> None:
         requests = itertools.cycle([predict_request([data]) for data in photos])
         warm = write(folder / "warm", [photo(0, draw) for _ in range(16)])
         if "first_prediction" in parts:
-            results["first_prediction"] = first_prediction(model, warm)
+            keep(given.output, {"first_prediction": first_prediction(model, warm)})
         service = ServiceProcess(model)
         service.ready()
         ask(service, requests, 8, lambda done: done >= 64)
@@ -221,12 +229,10 @@ def main() -> None:
             "swaps": lambda: swaps(service, requests),
             "memory": lambda: memory(service, requests, given.requests),
         }
-        results |= {name: measure() for name, measure in measures.items() if name in parts}
+        for name, measure in measures.items():
+            if name in parts:
+                keep(given.output, {name: measure()})
         service.stop()
-    print(json.dumps(results, indent=1))
-    if given.output is not None:
-        known = json.loads(given.output.read_text()) if given.output.exists() else {}
-        given.output.write_text(json.dumps({**known, **results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

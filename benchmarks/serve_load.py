@@ -229,9 +229,9 @@ def main() -> None:
             "swaps": lambda: swaps(service, requests),
             "memory": lambda: memory(service, requests, given.requests),
         }
-        for name, measure in measures.items():
-            if name in parts:
-                keep(given.output, {name: measure()})
+        for part, measure in measures.items():
+            if part in parts:
+                keep(given.output, {part: measure()})
         service.stop()
 
 

@@ -72,7 +72,7 @@ def requirements() -> str:
 def kills() -> str:
     """Return how often the service was killed at which moment of a learn, and what was lost."""
     found = results()["kills"]
-    rows = [[MOMENTS[name], str(number)] for name, number in found["killed_in"].items()]
+    rows = [[MOMENTS.get(name, name), str(number)] for name, number in found["killed_in"].items()]
     return table(
         ["killed", "times"], [*rows, ["all", str(found["trials"])], ["jobs lost", str(len(found["failures"]))]]
     )

@@ -57,12 +57,14 @@ docs: $(VENV)/.dev
 # LOWEST_TESTS="tests/data" runs some tests.
 LOWEST_NEWEST ?= none
 LOWEST_TESTS ?= tests/cli tests/contract tests/data tests/inference tests/learners tests/memory tests/meta tests/metrics tests/models tests/modelstore tests/report tests/test_sklearn.py
-.PHONY: test-lowest dist
-test-lowest:
+.PHONY: lowest-environment test-lowest dist
+lowest-environment:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "the lowest versions are tested with Python 3.11; set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(PYTHON) tools/lowest_versions.py --extras report,pandas --newest $(LOWEST_NEWEST) > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-lowest/constraints.txt -e '.[report,pandas]' pytest pytest-xdist hypothesis
+
+test-lowest: lowest-environment
 	$(VENV)-lowest/bin/python -m pytest -n 2 -W default $(LOWEST_TESTS)
 
 # Wheel and source distribution in dist/, checked as the package index checks them.

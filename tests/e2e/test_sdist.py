@@ -51,3 +51,13 @@ def test_a_source_distribution_holds_what_make_needs(tmp_path: Path) -> None:
     unpacked = build_sdist(tmp_path)
     for name in ("Makefile", "constraints.txt", ".ci/run", "CONTRIBUTING.md", "benchmarks/documents.py"):
         assert (unpacked / name).read_bytes() == (ROOT / name).read_bytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the repository")
+def test_a_source_distribution_holds_every_file_of_the_repository(tmp_path: Path) -> None:
+    unpacked = build_sdist(tmp_path)
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names = [name for name in listed.splitlines() if (ROOT / name).exists()]
+    missing = [name for name in names if not (unpacked / name).exists()]
+    assert missing == []

@@ -95,7 +95,7 @@ def isolated(action: Callable[[], Any], *, seconds: float = 60.0) -> Ended:
         os.setpgid(0, 0)
         _report(action, send)
     os.close(send)
-    data, ended = _receive(receive, time.monotonic() + seconds)
+    data, ended = _receive(receive, seconds)
     if not ended:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # and what it has started
@@ -128,17 +128,18 @@ def _report(action: Callable[[], Any], send: int) -> None:
         os._exit(code)
 
 
-def _receive(receive: int, deadline: float) -> tuple[bytes, bool]:
-    """Return what arrives on a pipe until it is closed, and whether that was before the deadline."""
+def _receive(receive: int, seconds: float) -> tuple[bytes, bool]:
+    """Return what arrives on a pipe until it is closed, and whether that was in time, not counting pauses of this process."""
     parts: list[bytes] = []
     with os.fdopen(receive, "rb", buffering=0) as pipe:
-        while (left := deadline - time.monotonic()) > 0:
-            if not select.select([pipe], [], [], left)[0]:
-                continue
-            part = pipe.read(1 << 16)
-            if not part:
-                return b"".join(parts), True
-            parts.append(part)
+        while seconds > 0:
+            start = time.monotonic()
+            if select.select([pipe], [], [], 1.0)[0]:
+                part = pipe.read(1 << 16)
+                if not part:
+                    return b"".join(parts), True
+                parts.append(part)
+            seconds -= min(time.monotonic() - start, 2.0)
     return b"".join(parts), False
 
 

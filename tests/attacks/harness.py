@@ -129,7 +129,7 @@ def _report(action: Callable[[], Any], send: int) -> None:
 
 
 def _receive(receive: int, seconds: float) -> tuple[bytes, bool]:
-    """Return what arrives on a pipe until it is closed, and whether that was in time, not counting pauses of this process."""
+    """Return what arrives on a pipe until it is closed, and whether that was in time; pauses of ours do not count."""
     parts: list[bytes] = []
     with os.fdopen(receive, "rb", buffering=0) as pipe:
         while seconds > 0:

@@ -114,15 +114,16 @@ def kill(life: Life, path: Path, known: list[int], number: int, *, seconds: floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--learns", type=int, default=100)
+    parser.add_argument("--only", nargs="*", default=["itaml", "lda on pixels"], choices=list(LEARNERS))
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["ITAML_RUNTIME"] = "torch"  # ONNX Runtime has threads, which do not survive a fork
     logging.getLogger("itaml").setLevel(logging.ERROR)
     lives = {}
-    for name, options in LEARNERS.items():
+    for name in given.only:
         with tempfile.TemporaryDirectory() as folder:
-            life = live(given.learns, Path(folder) / "model", random.Random(0), options)
+            life = live(given.learns, Path(folder) / "model", random.Random(0), LEARNERS[name])
         print(name, len(life.learns), "learns", life.kills, "kills", life.tally.failures)
         counts = {key: getattr(life, key) for key in ("kills", "rollbacks", "forgets", "predictions")}
         lives[name] = {**counts, "failures": life.tally.failures, "learns": [asdict(one) for one in life.learns]}

@@ -1,12 +1,12 @@
 """Seconds of learns and predictions of photos, beside a bare loop that decodes each photo and runs the backbone.
 
-    python benchmarks/photos_learn_speed.py --data FOLDER [--parts learn curve predict disk thousand] [--rounds 3]
+    python benchmarks/photos_learn_speed.py --data FOLDER [--parts learn predict disk] [--rounds 3]
 
 FOLDER holds `grocery-81/train/CLASS/*` and `clothing-10/train/CLASS/*`. One thread, no cached features. The bare loop
 decodes each photo once, at the same size, and runs the same runtime (ONNX Runtime where it is installed) once for each
 view, in batches of the same size. It takes turns with the product; the ratio is the median of the rounds', in CPU time
 and on the clock. Starting Python, loading the weights and the export to ONNX come before and are told apart. Each part
-replaces its own results in `results/photos/learn-speed.json`.
+replaces its own results in `results/photos/learn-speed.json`. With `ITAML_RUNTIME=torch` both are computed by torch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from itaml.data.decoding import decode  # noqa: E402
 from itaml.models.features import CPU_BATCH, FeatureExtractor, open_extractor  # noqa: E402
 
 PER_CLASS = 20
-CURVE = (10, 20, 40, 80)
 BACKBONE = "efficientnet-lite0"
 LIMIT = 60_000_000  # bytes of a model of 100 classes with two versions
 
@@ -89,32 +88,6 @@ def measure_learn(data: Path, folder: Path, extractor: FeatureExtractor, rounds:
     return {"photos": len(files), "classes": 10, "first": "learn", "second": "bare loop", **ratios(found)}
 
 
-def measure_curve(data: Path, folder: Path, extractor: FeatureExtractor, rounds: int) -> dict[str, Any]:
-    """Add one class of 20 photos to models of several sizes; each time another class, undone by a rollback."""
-    names = [data / "grocery-81" / "train" / name for name in class_names(data / "grocery-81" / "train")]
-    full = [path for path in names if len(list(path.iterdir())) >= PER_CLASS]
-    added, known = full[:rounds], [path for path in [*full[rounds:], *names] if path not in full[:rounds]]
-    more = [data / "clothing-10" / "train" / name for name in ("hat", "shoes", "skirt", "dress")]
-    known = [*dict.fromkeys(known), *more]
-    classifier, curve, have = ImageClassifier.create(folder / "curve"), {}, 0
-    for size in CURVE:
-        learn(classifier, [file for path in known[have:size] for file in photos(path.parent, [path.name])])
-        have, found = size, []
-        for path in added:
-            forget_features()
-            fresh = ImageClassifier.open(classifier.path)  # no features in memory
-            files = photos(path.parent, [path.name])
-            fresh.predict(photos(known[0].parent, [known[0].name])[:1])  # opens the runtime
-            bare = timed(lambda: bare_loop(extractor, files))  # noqa: B023
-            found.append((timed(lambda: learn(fresh, files)), bare))  # noqa: B023
-            fresh.rollback()
-        classifier.reload()
-        seconds = {kind: statistics.median(first[kind] for first, _ in found) for kind in ("CPU", "clock")}
-        curve[str(size)] = {"seconds": seconds, **ratios(found)}
-    least, most = (curve[str(size)]["ratio"]["CPU"] for size in (CURVE[0], CURVE[-1]))
-    return {"photos": PER_CLASS, "known classes": curve, "growth, CPU, relative to the bare loop": most / least}
-
-
 def measure_predict(data: Path, folder: Path, extractor: FeatureExtractor, rounds: int) -> dict[str, Any]:
     root = data / "clothing-10"
     classifier = ImageClassifier.create(folder / "predict")
@@ -151,41 +124,10 @@ def measure_disk(data: Path, folder: Path, extractor: FeatureExtractor, rounds: 
             "bytes on disk": info["bytes"], "limit": LIMIT}  # fmt: skip
 
 
-def measure_thousand(data: Path, folder: Path, extractor: FeatureExtractor, rounds: int) -> dict[str, Any]:
-    """Learn 1,000 classes of 5 generated photos at once, add one class, and predict another photo of 200 of them."""
-    new, files = [], []
-    for number in range(1001):
-        generator = np.random.default_rng(number)
-        tile = Image.fromarray(generator.integers(0, 256, (6, 6, 3), dtype=np.uint8))
-        home = folder / "thousand" / f"{number:04d}"
-        home.mkdir(parents=True)
-        for photo in range(6):
-            large = np.asarray(tile.resize((64, 64), Image.Resampling.BICUBIC)).astype(np.float64)
-            noisy = (large + generator.normal(0, 20, large.shape)).clip(0, 255).astype(np.uint8)
-            Image.fromarray(noisy).save(home / f"{photo}.jpg", quality=90)
-        files += [str(home / f"{photo}.jpg") for photo in range(5)]
-        new.append(str(home / "5.jpg"))
-    classifier = ImageClassifier.create(folder / "many", memory=5005)
-    first = timed(lambda: learn(classifier, files[:5000]))
-    one = timed(lambda: learn(classifier, files[5000:]))
-    opened: list[ImageClassifier] = []
-    opening = timed(lambda: opened.append(ImageClassifier.open(classifier.path)))
-    tested = new[:1000:5]
-    predicting = timed(lambda: opened[0].predict(tested))
-    right = sum(p.top[0][0] == Path(p.file or "").parent.name for p in opened[0].predict(tested))
-    return {
-        "classes": 1001, "photos": 5005, "seconds to learn 1,000 classes": first, "seconds to add one class": one,
-        "seconds to open": opening, "seconds to predict 200 photos": predicting, "right of 200": right,
-        "bytes on disk, two versions": classifier.info()["bytes"],
-    }  # fmt: skip
-
-
 PARTS: dict[str, Callable[[Path, Path, FeatureExtractor, int], dict[str, Any]]] = {
     "learn": measure_learn,
-    "curve": measure_curve,
     "predict": measure_predict,
     "disk": measure_disk,
-    "thousand": measure_thousand,
 }
 
 
@@ -202,14 +144,11 @@ def main() -> None:
     extractor = open_extractor(BACKBONE)
     exporting = timed(lambda: extractor(torch.zeros(1, 3, 224, 224, dtype=torch.uint8)))
     for part in options.parts:
+        name = part if extractor.runtime == "onnx" else f"{part}, {extractor.runtime}"
         with tempfile.TemporaryDirectory() as folder:
-            results[part] = PARTS[part](options.data, Path(folder), extractor, options.rounds)
-        results[part] |= {"runtime": extractor.runtime}
-        print(
-            part,
-            {key: value for key, value in results[part].items() if key not in ("rounds", "known classes")},
-            flush=True,
-        )
+            results[name] = PARTS[part](options.data, Path(folder), extractor, options.rounds)
+        results[name] |= {"runtime": extractor.runtime}
+        print(name, {key: value for key, value in results[name].items() if key != "rounds"}, flush=True)
         apart = {"loading the weights": loading, "export and first image": exporting}
         write("learn-speed", {"threads": 1, "batch": CPU_BATCH, "size": 224, "not included": apart}, results)
     shutil.rmtree(CACHE, ignore_errors=True)

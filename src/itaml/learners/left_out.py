@@ -29,11 +29,16 @@ def can_leave_out(learner: Learner) -> TypeGuard[StatisticsLearner]:
 def left_out_predictions(learner: StatisticsLearner) -> tuple[Tensor, Tensor]:
     """Return the classes of exemplars (n,), and what is predicted when each is left out (n,).
 
-    Exemplars that are the only image of their class are not among them.
+    Exemplars that are the only image of their class are not among them. After a learn these are the exemplars that the
+    learner was calibrated on.
     """
     nothing = torch.zeros(0, dtype=torch.int64)
+    if not isinstance(learner.solver, LeavesOut) or len(learner.statistics.classes) < 2:
+        return nothing, nothing
+    if learner.fit.left_out is not None:
+        return learner.fit.left_out
     features, labels = learner.exemplar_features()
-    if not isinstance(learner.solver, LeavesOut) or len(learner.statistics.classes) < 2 or not len(labels):
+    if not len(labels):
         return nothing, nothing
     scores = learner.solver.left_out(learner.statistics, (features, labels), learner.fit)
     if scores is None:

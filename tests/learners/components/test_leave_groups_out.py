@@ -7,6 +7,7 @@ from torch import Tensor
 
 from feature_support import features_and_labels
 from itaml.inference.unknown import auroc
+from itaml.learners.components.calibration_sample import calibration_rows
 from itaml.learners.components.gaussian_classes import fit_gaussian_classes
 from itaml.learners.components.leave_one_out import feature_variance, leave_one_out
 from itaml.learners.components.left_out_products import products_left_out
@@ -135,3 +136,31 @@ def test_affinities_leave_the_image_out_of_its_class() -> None:
     model = fit_gaussian_classes(statistics, features, labels, pretraining=head)
     assert model.signals(features).shape == (20, 4)
     assert float(model.signals(features)[:, 3].max()) <= 1
+
+
+def test_a_part_of_the_images_is_left_out_as_among_all_of_them() -> None:
+    features, labels = series()
+    statistics = collect(features, labels)
+    rows = torch.tensor([3, 40, 77, 159])
+    whole = leave_one_out(statistics, features, labels, shrinkage=SHRINKAGE)
+    part = leave_one_out(statistics, features, labels, shrinkage=SHRINKAGE, rows=rows)
+    assert whole is not None
+    assert part is not None
+    torch.testing.assert_close(part.known.products.inner, whole.known.products.inner[rows])
+    torch.testing.assert_close(part.strange.mean_squares, whole.strange.mean_squares[rows])
+    torch.testing.assert_close(part.cosines, whole.cosines[rows])
+    assert torch.equal(part.known.counts, whole.known.counts[rows])
+
+
+def test_the_calibration_takes_a_bounded_number_of_images_in_any_order_of_the_classes() -> None:
+    for classes, per_class, expected in ((10, 20, 200), (100, 20, 500), (300, 5, 300), (1000, 2, 256)):
+        generator = torch.Generator().manual_seed(0)
+        features = torch.rand(classes * per_class, 3, generator=generator)
+        labels = torch.arange(classes).repeat_interleave(per_class)
+        rows = calibration_rows(features, labels)
+        assert len(rows) == expected
+        assert int(torch.bincount(labels[rows]).max()) <= max(1, 500 // classes) or len(labels) <= 500
+        order = torch.randperm(classes, generator=generator)  # learned in another order: other class ids
+        moved = torch.cat([torch.arange(label * per_class, (label + 1) * per_class) for label in order.tolist()])
+        again = calibration_rows(features[moved], labels)
+        assert sorted(moved[again].tolist()) == rows.tolist()

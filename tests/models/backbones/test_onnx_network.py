@@ -128,6 +128,20 @@ def test_features_of_the_runtimes_are_cached_apart(monkeypatch: pytest.MonkeyPat
     assert (fallen.cache_key, fallen.runtime) == (slow.cache_key, "torch"), "these are torch's features"
 
 
+@pytest.mark.skipif(not (find_spec("onnx") and find_spec("onnxruntime")), reason="onnx or onnxruntime is not installed")
+def test_an_efficientnet_lite_is_written_without_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.onnx, "export", None)
+    slow = open_backbone("efficientnet-lite0")
+    fast = onnx_backbone(slow, tmp_path, threads=1)
+    for side in (224, 96, 75):  # an odd side has as much padding on both sides
+        images = torch.randint(
+            0, 256, (2, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+        )
+        torch.testing.assert_close(fast.features(images), slow.features(images), rtol=1e-3, atol=1e-3)
+    installed(monkeypatch, "onnxruntime", "onnx")
+    assert runtime.choose_runtime(slow, torch.device("cpu"), folder=tmp_path / "empty") == "onnx"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not INSTALLED, reason="onnx, onnxruntime or onnxscript is not installed")
 @pytest.mark.filterwarnings("ignore")

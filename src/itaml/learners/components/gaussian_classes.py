@@ -1,8 +1,8 @@
 """Classify features, say how sure, and say when they belong to no class: LDA with its calibration.
 
-The default for frozen features. Everything is fitted from `FeatureStatistics` and from features of training images (all
-of them, or a sample), each left out in turn: the shrinkage, the temperature of the probabilities, and the threshold
-below which an image is unknown.
+The default for frozen features. Everything is fitted from `FeatureStatistics` and from features of a sample of training
+images (`calibration_sample`), each left out in turn: the shrinkage, the temperature of the probabilities, and the
+threshold below which an image is unknown.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from torch import Tensor
 
 from itaml.inference.temperature import fit_temperature
 from itaml.inference.unknown import UnknownDetector, cosine_similarity, fit_unknown_detector, signals_of
+from itaml.learners.components.calibration_sample import calibration_rows
 from itaml.learners.components.head_fit import REFUSE, HeadFit
 from itaml.learners.components.leave_one_out import feature_variance, leave_one_out
 from itaml.learners.components.left_out_scores import choose_shrinkage
 from itaml.learners.components.linear_heads import shrunk_covariance, whiten
-from itaml.learners.components.statistics import FeatureStatistics
+from itaml.learners.components.statistics import FeatureStatistics, within_scatter
 from itaml.models.pretraining_classes import PretrainingClasses
 
 TEMPERATURE_POWER = 0.4  # chosen on training images of four sets with 2 and 5 images per class
@@ -117,10 +118,13 @@ def calibrate_gaussian_classes(
         refuse: share of known images that may be called unknown.
         pretraining: the classifier of the backbone, which helps to tell unknown images.
     """
+    rows, scatter = calibration_rows(features, labels), within_scatter(statistics)
     if shrinkage is None:
-        shrinkage = choose_shrinkage(statistics, features, labels)
+        shrinkage = choose_shrinkage(statistics, features[rows], labels[rows], scatter=scatter)
     default = TEMPERATURE_PER_FEATURE * statistics.features
-    left_out = leave_one_out(statistics, features, labels, shrinkage=shrinkage, pretraining=pretraining)
+    left_out = leave_one_out(
+        statistics, features, labels, shrinkage=shrinkage, pretraining=pretraining, rows=rows, scatter=scatter
+    )
     if left_out is None:
         return HeadFit(default, fit_unknown_detector(torch.zeros(0, 1, dtype=torch.float64), refuse=refuse), shrinkage)
     temperature = fit_temperature(left_out.scores, left_out.columns, default=default)
@@ -128,7 +132,10 @@ def calibrate_gaussian_classes(
     detector = fit_unknown_detector(
         left_out.signals(temperature), strange=left_out.strange_signals(temperature), refuse=refuse
     )
-    return HeadFit(temperature, detector, shrinkage, left_out.known.noise)
+    classes = torch.tensor(statistics.classes)
+    usable = ~left_out.known.alone
+    predicted = classes[left_out.columns[usable]], classes[left_out.scores[usable].argmax(1)]
+    return HeadFit(temperature, detector, shrinkage, left_out.known.noise, predicted)
 
 
 def one_more_image(counts: Tensor) -> float:

@@ -25,6 +25,7 @@ class HeadFit:
     detector: UnknownDetector
     shrinkage: float = 0.0  # of LDA's covariance
     noise: float = 0.0  # of LDA's class means (see `leave_one_out`)
+    left_out: tuple[Tensor, Tensor] | None = None  # classes of left-out exemplars, and what was predicted; not stored
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the values as tensors."""

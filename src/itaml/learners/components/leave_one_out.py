@@ -16,7 +16,7 @@ from torch import Tensor
 from itaml.inference.unknown import cosine_similarity, signals_of
 from itaml.learners.components.left_out_products import Products, products_left_out
 from itaml.learners.components.left_out_scores import LeftOutScores, columns_of, left_out_counts, whitened_images
-from itaml.learners.components.similar_images import similar_images
+from itaml.learners.components.similar_images import similar_images, with_mates
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.models.pretraining_classes import PretrainingClasses
 
@@ -76,7 +76,7 @@ def scores_left_out(
         return None
     groups = similar_images(features.double() - statistics.means[columns], columns, statistics.counts)
     products = products_left_out(white, groups, classes=False)[0]
-    return LeftOutScores(products, columns, left_out_counts(statistics, columns, groups)).scores
+    return LeftOutScores(products, columns, left_out_counts(statistics.counts, columns, groups)).scores
 
 
 def leave_one_out(
@@ -86,6 +86,8 @@ def leave_one_out(
     *,
     shrinkage: float,
     pretraining: PretrainingClasses | None = None,
+    rows: Tensor | None = None,
+    scatter: Tensor | None = None,
 ) -> LeaveOneOut | None:
     """Return what LDA says of training images when each is left out, with images of the same occasion.
 
@@ -95,19 +97,26 @@ def leave_one_out(
         labels: their classes (n,).
         shrinkage: see `shrunk_covariance`.
         pretraining: the classifier of the backbone, for the affinities.
+        rows: the images to leave out (m,), all if not given; the others only go with images of their occasion.
+        scatter: that within classes, if it is known already.
 
     Returns:
         None if there are too few images to leave one out and still have a covariance.
     """
     columns = columns_of(statistics, labels)
-    white = whitened_images(statistics, features, columns, shrinkage=shrinkage)
+    classes = None if rows is None else columns[rows].unique().tolist()
+    residuals = features.double() - statistics.means[columns]
+    groups = similar_images(residuals, columns, statistics.counts, classes=classes)
+    if rows is not None:
+        taken, groups = with_mates(groups, rows)
+        features, columns = features[taken], columns[taken]
+    white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter)
     if white is None:
         return None
-    images = features.double()
-    groups = similar_images(images - statistics.means[columns], columns, statistics.counts)
     products, strange = products_left_out(white, groups)
-    known = LeftOutScores(products, columns, left_out_counts(statistics, columns, groups))
-    return LeaveOneOut(known, strange, *_similarities(statistics, images, columns, groups, pretraining))
+    own = columns[: len(groups)]
+    known = LeftOutScores(products, own, left_out_counts(statistics.counts, own, groups))
+    return LeaveOneOut(known, strange, *_similarities(statistics, features.double(), own, groups, pretraining))
 
 
 def feature_variance(statistics: FeatureStatistics) -> Tensor:
@@ -126,6 +135,7 @@ def _similarities(
     """Return cosines and affinities (n, classes) with each group left out of the mean of its class."""
     own = torch.arange(len(columns)), columns
     removed = torch.stack([features[rows[rows >= 0]].sum(0) for rows in groups])
+    features = features[: len(columns)]
     left = (statistics.counts[columns] - (groups >= 0).sum(1)).clamp_min(1)[:, None]  # 1 for a class's only image
     without = (statistics.sums[columns] - removed) / left
     cosines = cosine_similarity(features, statistics.means)

@@ -53,7 +53,7 @@ def products_left_out(white: WhitenedImages, groups: Tensor, *, classes: bool = 
 
     Args:
         white: the images.
-        groups: rows that are left out with each image (n, g), itself among them; -1 stands for none.
+        groups: rows that are left out with each of the first n images (n, g), itself among them; -1 stands for none.
         classes: compute those without the whole class too; else the second result is the first.
     """
     residuals = white.residuals
@@ -70,12 +70,12 @@ def products_each_left_out(white: WhitenedImages) -> Products:
     P' = P + t u u^T with u = P r, t = k' / (1 - k' r^T u) and k' = k n_c / (n_c - 1), by the formula above with g = 1.
     """
     own = torch.arange(len(white.columns)), white.columns
-    inner, gram = white.images @ white.means.T, white.means @ white.means.T
-    squares, mean_squares = white.images.square().sum(1), gram.diagonal().repeat(len(inner), 1)
+    inner, gram = white.images @ white.means.T, white.means[white.columns] @ white.means.T
+    squares, mean_squares = white.images.square().sum(1), white.means.square().sum(1).repeat(len(inner), 1)
     counts = white.counts.double()[white.columns]
     others = (counts - 1).clamp_min(1)  # 1 for a class's only image, whose own column is not used
     rr, xr = squares - 2 * inner[own] + mean_squares[own], squares - inner[own]  # r . r and x . r
-    mr = inner - gram[white.columns]  # r . m_c (n, classes)
+    mr = inner - gram  # r . m_c (n, classes)
     k = white.scale * counts / others
     t = k / (1 - k * rr).clamp_min(1e-12)  # the matrix stays positive definite; rounding may say otherwise
     mean_squares[own] += rr / others.square() - 2 * mr[own] / others

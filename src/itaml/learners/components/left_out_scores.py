@@ -70,11 +70,23 @@ def columns_of(statistics: FeatureStatistics, labels: Tensor) -> Tensor:
 
 
 def whitened_images(
-    statistics: FeatureStatistics, features: Tensor, columns: Tensor, *, shrinkage: float, scatter: Tensor | None = None
+    statistics: FeatureStatistics,
+    features: Tensor,
+    columns: Tensor,
+    *,
+    shrinkage: float,
+    scatter: Tensor | None = None,
+    shown: Tensor | None = None,
 ) -> WhitenedImages | None:
     """Return training images as LDA sees them; None if there are too few to leave one out and have a covariance.
 
-    `scatter` is that within classes, if it is known already.
+    Args:
+        statistics: of all training images.
+        features: some of these images (n, features).
+        columns: their classes (n,), as rows of the statistics, or of `shown`.
+        shrinkage: see `shrunk_covariance`.
+        scatter: that within classes, if it is known already.
+        shown: rows of the classes that take part (k,); all if not given.
     """
     freedom, size = statistics.total - len(statistics.classes) - 1, statistics.features
     if freedom < 1 or not len(features):
@@ -87,14 +99,18 @@ def whitened_images(
     covariance = scale * scatter
     covariance.diagonal().add_(shrinkage * level)
     factor = torch.linalg.cholesky(covariance)
-    center = statistics.means.mean(0)
-    images, means = whiten(features.double() - center, factor), whiten(statistics.means - center, factor)
-    return WhitenedImages(images, means, columns, statistics.counts, scale)
+    means, counts = statistics.means, statistics.counts
+    center = means.mean(0)
+    if shown is not None:
+        means, counts = means[shown], counts[shown]
+    return WhitenedImages(
+        whiten(features.double() - center, factor), whiten(means - center, factor), columns, counts, scale
+    )
 
 
-def left_out_counts(statistics: FeatureStatistics, columns: Tensor, groups: Tensor) -> Tensor:
-    """Return how many images of each class are left (n, classes) when each group is left out."""
-    counts = statistics.counts.double().repeat(len(columns), 1)
+def left_out_counts(counts: Tensor, columns: Tensor, groups: Tensor) -> Tensor:
+    """Return how many of the images of each class (classes,) are left (n, classes) when each group is left out."""
+    counts = counts.double().repeat(len(columns), 1)
     counts[torch.arange(len(columns)), columns] -= (groups >= 0).sum(1)
     return counts
 
@@ -105,20 +121,25 @@ def choose_shrinkage(
     labels: Tensor,
     *,
     shrinkages: Sequence[float] = SHRINKAGES,
+    scatter: Tensor | None = None,
 ) -> float:
     """Return the largest shrinkage whose leave-one-out accuracy is within one standard error of the best.
 
     Training images are often taken on one occasion, and new ones on another; the stronger shrinkage is the safer one
-    where the images do not tell the difference. With too few images it is the largest of `shrinkages`.
+    where the images do not tell the difference. Shrinkages are tried from the strongest on, until one is no better than
+    those before. Only the classes of the images given take part. With too few images it is the largest of `shrinkages`.
+    `scatter` is that within classes, if it is known already.
     """
-    columns = columns_of(statistics, labels)
-    counts = left_out_counts(statistics, columns, torch.arange(len(columns))[:, None])
-    scatter, accuracy = within_scatter(statistics), {}
-    for shrinkage in shrinkages:
-        white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter)
+    shown, columns = columns_of(statistics, labels).unique(return_inverse=True)
+    counts = left_out_counts(statistics.counts[shown], columns, torch.arange(len(columns))[:, None])
+    scatter, accuracy, best = within_scatter(statistics) if scatter is None else scatter, {}, -1.0
+    for shrinkage in sorted(shrinkages, reverse=True):
+        white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter, shown=shown)
         if white is None:
             return max(shrinkages)
         accuracy[shrinkage] = LeftOutScores(products_each_left_out(white), columns, counts).accuracy
-    best = max(accuracy.values())
+        if accuracy[shrinkage] <= best:
+            break
+        best = accuracy[shrinkage]
     error = (best * (1 - best) / len(features)) ** 0.5
     return max(shrinkage for shrinkage, found in accuracy.items() if found >= best - error)

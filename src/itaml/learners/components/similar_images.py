@@ -13,6 +13,8 @@ photos.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,7 +24,9 @@ SIMILAR = 0.15  # cosine from which on two images are similar
 SAMPLE = 256  # images that all others are compared with for the spread between classes
 
 
-def similar_images(residuals: Tensor, columns: Tensor, counts: Tensor) -> Tensor:
+def similar_images(
+    residuals: Tensor, columns: Tensor, counts: Tensor, *, classes: Sequence[int] | None = None
+) -> Tensor:
     """Return for each image the rows that are left out with it (n, k): itself first, then similar ones, then -1.
 
     At most half of the other images of a class are left out.
@@ -31,13 +35,15 @@ def similar_images(residuals: Tensor, columns: Tensor, counts: Tensor) -> Tensor
         residuals: differences from the class mean (n, d).
         columns: class of each image (n,), from 0.
         counts: images of each class (classes,), of which `residuals` may hold a part.
+        classes: those to look at; images of others are said to be similar to none. All if not given.
     """
     alone = torch.arange(len(residuals))[:, None]
     unit = F.normalize(residuals.float(), dim=1)
-    blocks = {column: _within(unit, columns, int(counts[column]), column) for column in columns.unique().tolist()}
+    looked = columns.unique().tolist() if classes is None else classes
+    blocks = {column: _within(unit, columns, int(counts[column]), column) for column in looked}
     if not _in_series(unit, columns, blocks):
         return alone
-    most = max((int(counts[column]) - 1) // 2 for column in blocks)
+    most = max(min(len(rows) - 1, (int(counts[column]) - 1) // 2) for column, (rows, _) in blocks.items())
     found = torch.cat([alone, torch.full((len(alone), most), -1)], 1)
     for column, (rows, cosines) in blocks.items():
         limit = min(len(rows) - 1, (int(counts[column]) - 1) // 2)
@@ -45,6 +51,23 @@ def similar_images(residuals: Tensor, columns: Tensor, counts: Tensor) -> Tensor
             nearest = cosines.topk(limit, 1)
             found[rows, 1 : limit + 1] = torch.where(nearest.values > SIMILAR, rows[nearest.indices], -1)
     return found[:, : int((found >= 0).sum(1).max())]
+
+
+def with_mates(groups: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of some images and then of all that are left out with them (k,), and their groups among these.
+
+    Args:
+        groups: what `similar_images` returned.
+        rows: the images (m,).
+    """
+    chosen = groups[rows]
+    inside = torch.zeros(len(groups), dtype=torch.bool)
+    inside[chosen[chosen >= 0]] = True
+    inside[rows] = False
+    taken = torch.cat([rows, inside.nonzero().flatten()])
+    position = torch.full((len(groups) + 1,), -1)  # the last one is that of no image, -1
+    position[taken] = torch.arange(len(taken))
+    return taken, position[chosen]
 
 
 def _within(unit: Tensor, columns: Tensor, count: int, column: int) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from itaml.errors import CheckpointError
+from itaml.models.backbones.efficientnet_lite import EfficientNetLite
+from itaml.models.backbones.lite_onnx import lite_graph
 from itaml.models.backbones.module import import_optional
 from itaml.models.backbones.spec import Backbone
 
@@ -70,21 +72,27 @@ def onnx_file(backbone: Backbone, folder: Path) -> Path:
 
 
 def _export(backbone: Backbone, path: Path) -> None:
-    import_optional("onnxscript", "'itaml[export]'", backbone.spec.name)
-    channels, size = len(backbone.spec.preprocessing.mean), backbone.spec.preprocessing.size
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}.part")
+    if isinstance(backbone.network, EfficientNetLite):
+        unfinished.write_bytes(lite_graph(backbone.network, name=backbone.spec.name))
+    else:
+        _traced(backbone).save(unfinished, external_data=False)
+    unfinished.replace(path)
+
+
+def _traced(backbone: Backbone) -> torch.onnx.ONNXProgram:
+    import_optional("onnxscript", "'itaml[export]'", backbone.spec.name)
+    channels, size = len(backbone.spec.preprocessing.mean), backbone.spec.preprocessing.size
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)  # it warns of every package that it could use and does not need
     try:
-        program = _program(backbone, channels, size)
+        return _program(backbone, channels, size)
     except Exception as error:  # the exporter has an exception class of its own for each stage
         raise CheckpointError(f"{backbone.spec.name} cannot be exported: {' '.join(str(error).split())}") from error
     finally:
         log.setLevel(level)
-    program.save(unfinished, external_data=False)
-    unfinished.replace(path)
 
 
 def _program(backbone: Backbone, channels: int, size: int) -> torch.onnx.ONNXProgram:

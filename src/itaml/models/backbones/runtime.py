@@ -1,7 +1,8 @@
 """Which program computes a frozen backbone: ONNX Runtime where it can, torch otherwise.
 
-ONNX Runtime is used on a CPU if it is installed and the network was exported before or can be exported now, which takes
-a few seconds, once per backbone. `ITAML_RUNTIME=torch` turns it off. The features of the two differ by rounding.
+ONNX Runtime is used on a CPU if it is installed and the network was exported before or can be exported now, once per
+backbone: at once for an EfficientNet-Lite, in some seconds for others. `ITAML_RUNTIME=torch` turns it off. The features
+of the two differ by rounding.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import torch
 
 from itaml.errors import SettingsError
 from itaml.hardware.machine import cache_folder
+from itaml.models.backbones.efficientnet_lite import EfficientNetLite
 from itaml.models.backbones.onnx_network import onnx_backbone, onnx_file
 from itaml.models.backbones.spec import Backbone
 
 VARIABLE = "ITAML_RUNTIME"
-EXPORT_TOOLS = ("onnx", "onnxscript")
+WRITE_TOOLS = ("onnx",)  # to write an EfficientNet-Lite
+TRACE_TOOLS = ("onnx", "onnxscript")  # to trace any other network
 
 Runtime = Literal["torch", "onnx"]
 logger = logging.getLogger(__name__)
@@ -39,7 +42,8 @@ def choose_runtime(backbone: Backbone, device: torch.device, *, folder: Path | N
     if wanted == "torch" or device.type != "cpu" or not _installed("onnxruntime"):
         return "torch"
     exported = onnx_file(backbone, folder or exports_folder()).exists()
-    return "onnx" if exported or all(map(_installed, EXPORT_TOOLS)) else "torch"
+    tools = WRITE_TOOLS if isinstance(backbone.network, EfficientNetLite) else TRACE_TOOLS
+    return "onnx" if exported or all(map(_installed, tools)) else "torch"
 
 
 def open_runtime(backbone: Backbone, *, folder: Path | None = None) -> Backbone:

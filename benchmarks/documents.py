@@ -69,6 +69,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "photos-product": photos_tables.product,
     "photos-speed": photos_tables.speed,
     "photos-learn-speed": photos_tables.learn_speed,
+    "photos-growth": photos_tables.growth,
     "photos-tuning": photos_tables.tuning,
     "serve-kills": serve_tables.kills,
     "serve-latency": serve_tables.latency,

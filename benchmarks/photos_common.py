@@ -120,6 +120,14 @@ def calibration_error(probabilities: Tensor, labels: Tensor) -> float:
     return expected_calibration_error(confidence, predicted == labels)
 
 
+def perfect_calibration_error(probabilities: Tensor, *, draws: int = 50) -> float:
+    """Return the mean calibration error of as many photos if each were right with just the probability that is said."""
+    confidence = probabilities.amax(1)
+    generator = torch.Generator().manual_seed(0)
+    right = torch.rand(draws, len(confidence), generator=generator, dtype=confidence.dtype) < confidence
+    return sum(expected_calibration_error(confidence, one) for one in right) / draws
+
+
 def write(name: str, settings: dict[str, Any], results: Any) -> None:
     """Write a result file with what it was made with."""
     RESULTS.mkdir(parents=True, exist_ok=True)

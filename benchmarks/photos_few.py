@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from photos_common import SETS, Features, calibration_error, first_images, load, share, write
+from photos_common import SETS, Features, calibration_error, first_images, load, perfect_calibration_error, share, write
 from torch import Tensor
 
 from itaml.learners.components.gaussian_classes import fit_gaussian_classes
@@ -41,6 +41,7 @@ def few(data: Features, count: int) -> dict[str, float]:
     return {
         "accuracy": share(probabilities.argmax(1) == data.test_labels),
         "calibration error": calibration_error(probabilities, data.test_labels),
+        "calibration error of a perfect model": perfect_calibration_error(probabilities),
         "known refused": share(model.is_unknown(data.test)),
         "temperature": model.temperature,
     }

@@ -78,12 +78,18 @@ def unknown() -> str:
 
 def few() -> str:
     """Few images per class."""
+    columns = {
+        "accuracy": "accuracy",
+        "ECE": "calibration error",
+        "ECE of a perfect model": "calibration error of a perfect model",
+        "known refused": "known refused",
+    }
     rows = [
-        [name, count, *(_percent(row[key]) for key in ("accuracy", "calibration error", "known refused"))]
+        [name, count, *(_percent(row[key]) for key in columns.values())]
         for name, result in _sets(load("photos/few"))
         for count, row in result["images per class"].items()
     ]
-    return table(["images", "per class", "accuracy", "ECE", "known refused"], rows)
+    return table(["images", "per class", *columns], rows)
 
 
 def speed() -> str:
@@ -123,16 +129,30 @@ def tuning() -> str:
 def learn_speed() -> str:
     """Learns and predictions beside a bare loop of the same photos, on one thread."""
     found = load("photos/learn-speed")["results"]
+    names = {
+        "learn 10 classes of 20 photos, over the bare loop": "learn",
+        "the bare loop over predict": "predict",
+    }
     rows = []
-    if "learn" in found:
-        rows.append(["learn 10 classes of 20 photos, over the bare loop", f"{found['learn']['ratio']['CPU']:.2f}"])
-    if "predict" in found:
-        rows.append(["the bare loop over predict", f"{found['predict']['ratio']['CPU']:.2f}"])
-    for known, row in found.get("curve", {}).get("known classes", {}).items():
-        rows.append([f"CPU seconds to add one class of 20 photos to {known}", f"{row['seconds']['CPU']:.2f}"])
-    if "disk" in found:
-        rows.append(["megabytes of 100 classes, two versions", f"{found['disk']['bytes on disk'] / 1e6:.1f}"])
-    return table(["one thread, CPU time", "value"], rows)
+    for title, part in names.items():
+        both = (found.get(key) for key in (part, f"{part}, torch"))
+        rows.append([title, *("-" if row is None else f"{row['ratio']['CPU']:.2f}" for row in both)])
+    return table(["one thread, CPU time", "ONNX Runtime", "torch"], rows)
+
+
+def growth() -> str:
+    """One more class, with few and with many known."""
+    found = load("photos/growth")["results"]
+    rows = [
+        [
+            known,
+            f"{row['CPU']:.2f}",
+            f"{found['relative to 10 classes, CPU'][known]:.2f}",
+            f"{found['bytes on disk, two versions'][known] / 1e6:.1f}",
+        ]
+        for known, row in found["seconds to add a class of 20 photos"].items()
+    ]
+    return table(["classes known", "CPU seconds to add one", "relative to 10", "MB on disk, two versions"], rows)
 
 
 def _sets(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -79,3 +79,25 @@ def test_the_photos_of_the_readme_are_learned_and_named(tmp_path: Path) -> None:
     found = classifier.predict(tmp_path / "new")
     right = [p.top[0][0] == Path(p.file or "").name.split("-")[0] for p in found]
     assert (len(right), sum(right) >= 6) == (8, True)
+
+
+def test_nothing_of_a_purged_class_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    classifier = ImageClassifier.create(tmp_path / "model")
+    classifier.learn(write_photos(tmp_path / "first", ("red", "green")))
+    classifier.learn(write_photos(tmp_path / "second", ("blue",)))
+    cache = tmp_path / "cache" / "itaml" / "features" / "features.sqlite"
+    assert cache.is_file()
+    manifest = classifier._model.manifest
+    blue = [image for image in manifest.stored_images if manifest.classes[image.label] == "blue"]
+    classifier.forget("blue", purge=True)
+    assert not cache.exists(), "the features of its images are in there"
+    assert len(blue) == 3
+    for file in (path for path in classifier.path.rglob("*") if path.is_file()):
+        content = file.read_bytes()
+        assert b"blue" not in content
+        for image in blue:
+            assert image.sha256 not in file.name
+            assert image.digest.encode() not in content
+            assert bytes.fromhex(image.digest) not in content
+    assert ImageClassifier.open(classifier.path).classes == ("green", "red")

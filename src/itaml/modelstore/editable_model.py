@@ -9,6 +9,7 @@ from typing import Any
 from itaml.errors import UsageError
 from itaml.events import Callback, ignore
 from itaml.learners.compute import limited_threads
+from itaml.learners.frozen import FrozenLearner
 from itaml.modelstore import class_editing as editing
 from itaml.modelstore.class_editing import EditReport, find_class
 from itaml.modelstore.exemplar_files import sweep
@@ -30,9 +31,10 @@ class EditableModel(StoredModel):
 
         Args:
             classes: their names. If they are all classes, the model is as if it had learned nothing.
-            purge: also remove them from the version before this one, and from the history. They cannot be brought
-                back: `rollback` then returns to the state before the last learn, without them. (If the last change
-                was a correction of these classes, no version before it is kept.)
+            purge: also remove them from the version before this one, and from the history, and empty the cache of
+                features in the user's cache folder. They cannot be brought back: `rollback` then returns to the state
+                before the last learn, without them. (If the last change was a correction of these classes, no version
+                before it is kept.)
 
         Raises:
             UnknownNameError: there is no such class; with `purge`, in no version that is kept.
@@ -131,6 +133,8 @@ class EditableModel(StoredModel):
             self._folder, done.manifest, _state(done), None if past is None else (past.manifest, _state(past))
         )
         sweep(self._folder)
+        if isinstance(model.learner, FrozenLearner):
+            model.learner.cache.clear()  # it holds features of their images
         self._model = done
         return EditReport("forget", tuple(sorted(names)), done.manifest.classes, self.version)
 

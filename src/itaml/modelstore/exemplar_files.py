@@ -84,23 +84,31 @@ def write_files(folder: ModelFolder, contents: Contents) -> None:
     home = folder.path / EXEMPLARS
     _refuse_link(folder)
     home.mkdir(exist_ok=True)
+    drafts = []
     for sha256, data in contents.items():
         path = path_of(folder, sha256)
         with suppress(CheckpointError):
             read_checked(path, file_sum(data))
             continue
-        _write(path, data)
+        drafts.append((_write(path, data), path))
+    for draft, _ in drafts:  # after all are written: the disk then has one batch to write, not one after another
+        _sync(draft)
+    for draft, path in drafts:
+        draft.replace(path)
     sync_folder(home)  # once for all files: a sync for each would take longer than learning
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> Path:
     draft = path.with_name(f".{path.name}")
     remove(draft)
     with open(draft, "xb") as file:
         file.write(data)
-        file.flush()
+    return draft
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as file:
         os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def sweep(folder: ModelFolder) -> None:

@@ -9,7 +9,7 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,13 @@ class FeatureCache:
             found |= new
             self._store(new)
         return torch.stack([found[key] for key in keys])
+
+    def clear(self) -> None:
+        """Forget all features, also those of other models: which image they are of is not recorded."""
+        self._memory.clear()
+        if self.file is not None:
+            with suppress(OSError):
+                self.file.unlink(missing_ok=True)
 
     def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, Tensor]:
         found = {key: self._memory[key] for key in keys if key in self._memory}

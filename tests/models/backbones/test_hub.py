@@ -216,6 +216,9 @@ def test_files_that_cannot_be_read(described: Path) -> None:
         (described / f"tiny{ending}").write_bytes(b"nothing")
         with pytest.raises(CheckpointError, match=rf"cannot read the .*tiny\{ending}"):
             open_file_backbone(described / f"tiny{ending}", factory=tiny)
+    with pytest.raises(CheckpointError, match=r"there is no file .*other\.pth with the weights of a backbone"):
+        open_file_backbone(described / "other.pth")
+    (described / "other.pth").write_bytes(b"nothing")
     with pytest.raises(SettingsError, match=r"other\.pth\.json must say size, mean, std"):
         open_file_backbone(described / "other.pth")
     (described / "tiny.xyz").write_bytes(b"nothing")

@@ -80,6 +80,8 @@ def open_file_backbone(
     path = Path(path)
     _check_regular(path)
     name = f"file:{path.name}"
+    if not path.exists():
+        raise CheckpointError(f"there is no file {path} with the weights of a backbone")
     described = _description(path)
     network_name = described.get("network")
     if preprocessing is None:

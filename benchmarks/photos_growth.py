@@ -4,7 +4,7 @@
     python benchmarks/photos_growth.py measure FOLDER [--rounds 3]
 
 `prepare` draws small photos of coloured tiles with noise and learns models of 10, 100, 300 and 1,000 classes in FOLDER:
-20 photos of each of the first 100 classes and 5 of each of the others, with the default memory of 2,000 exemplars.
+20 photos of each of the first 100 classes and 2 of each of the others, with the default memory of 2,000 exemplars.
 `measure` adds one class of 20 new photos to each model, undoes it, and repeats that with other classes; the models take
 turns. One thread, no cached features; the runtime is opened before. Also reported: what a model of 1,000 classes costs.
 """
@@ -32,7 +32,7 @@ from PIL import Image  # noqa: E402
 from itaml import ImageClassifier  # noqa: E402
 
 SIZES = (10, 100, 300, 1000)
-PHOTOS, FEW = 20, 5  # of the first 100 classes, of the others
+PHOTOS, FEW = 20, 2  # of the first 100 classes, of the others
 TESTED = 200
 
 Times = dict[str, float]

@@ -85,7 +85,7 @@ def few() -> str:
         "known refused": "known refused",
     }
     rows = [
-        [name, count, *(_percent(row[key]) for key in columns.values())]
+        [name, count, *(_percent(row[key]) if key in row else "-" for key in columns.values())]
         for name, result in _sets(load("photos/few"))
         for count, row in result["images per class"].items()
     ]

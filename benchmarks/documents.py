@@ -56,6 +56,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-what-matters": reproduction.what_matters,
     "reproduction-trials": reproduction.trials,
     "reproduction-tuned": reproduction.tuned,
+    "reproduction-tuned-digits": lambda: reproduction.tuned("tune-paper-digits"),
     "reproduction-authors-cifar": reproduction.authors_cifar,
     "reproduction-authors-figure5": reproduction.authors_figure5,
     "reproduction-authors-after-each-task": reproduction.authors_after_each_task,

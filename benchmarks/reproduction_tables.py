@@ -78,9 +78,9 @@ def trials() -> str:
     return table(["preset", "trial", "seeds", "class@1", "class@20"], rows)
 
 
-def tuned() -> str:
-    """Return the trials of `itaml tune` for the preset `released`, those that were not finished too."""
-    study = load("tune-released-mnist")
+def tuned(study_name: str = "tune-released-mnist") -> str:
+    """Return the trials of `itaml tune` for a preset, those that were not finished too."""
+    study = load(study_name)
     names = list(study["trials"][0]["settings"])
     rows = []
     for trial in [*study["trials"], *study["unfinished"]]:

@@ -46,6 +46,15 @@ def start_group(arguments: Sequence[str], *, count: int = 2, **more: str) -> lis
     return [start(arguments, **group, RANK=str(rank), LOCAL_RANK=str(rank), **more) for rank in range(count)]
 
 
+def start_machines(arguments: Sequence[str], caches: Sequence[Path]) -> list[subprocess.Popen[str]]:
+    """Start `python ARGUMENTS` in one process of each of several machines, which have caches of their own."""
+    group = {"WORLD_SIZE": str(len(caches)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    return [
+        start(arguments, **group, RANK=str(rank), LOCAL_RANK="0", XDG_CACHE_HOME=str(cache))
+        for rank, cache in enumerate(caches)
+    ]
+
+
 def finish_group(started: Sequence[subprocess.Popen[str]], *, seconds: float = 600) -> list[Ended]:
     """Wait for processes, and return how each ended."""
     ended = []

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from PIL import Image
 
 from itaml.data.benchmarks import LoadOptions, benchmark, build_stream
 from itaml.data.image_files import FilePixels
 from itaml.data.remote_cache import RemoteCache
 from itaml.data.remote_files import expand_braces, is_inside, is_url, list_remote
-from itaml.data.sources.remote import rank_share
 from itaml.data.tar_shards import ShardImages, read_shard
 from itaml.errors import DataError, MissingExtraError, SettingsError
 
@@ -164,20 +162,6 @@ def test_shards_are_read_over_http_and_decoded_when_needed(tmp_path: Path) -> No
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
-
-
-def test_the_shares_of_all_ranks_are_the_whole_and_touch_few_shards(memory: Any) -> None:
-    for number, data in enumerate(colour_shards()):
-        memory.pipe(f"/s/{number}.tar", data)
-    images = build_stream(benchmark("folder:memory://s/{0..1}.tar"), LoadOptions(image_size=8)).dataset.train
-    parts = [rank_share(images, rank=rank, world=3) for rank in range(3)]
-    assert torch.cat([part.rows for part in parts]).sort().values.equal(images.rows.sort().values)
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    pixels = images.pixels
-    assert isinstance(pixels, FilePixels)
-    assert isinstance(pixels.index, ShardImages)
-    assert set(pixels.index.shard[parts[0].rows.numpy()].tolist()) == {0}
-    assert set(pixels.index.shard[parts[2].rows.numpy()].tolist()) == {1}
 
 
 def test_a_broken_image_is_left_out_and_named_by_its_url(memory: Any) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from itaml import distributed
 from itaml.data.images import ArrayPixels, ImageSet, JoinedPixels, PixelStore
+from itaml.data.ownership import owner_share, owners
 from itaml.errors import SettingsError
 from itaml.shares import Divide, Share
 
@@ -45,7 +46,7 @@ def iterate(images: ImageSet, order: Tensor, *, batch_size: int, prefetch: int =
 
 
 def iterate_shares(
-    images: ImageSet, order: Tensor, *, batch_size: int, divide: Divide
+    images: ImageSet, order: Tensor, *, batch_size: int, divide: Divide, by_task: bool = False
 ) -> Iterator[tuple[Tensor, Tensor, Share | None]]:
     """Yield this process's images of each batch, the positions of all images of the batch, and the division.
 
@@ -55,13 +56,19 @@ def iterate_shares(
         images: what to read.
         order: positions in `images` (n,).
         batch_size: images per batch, of all processes together.
-        divide: divides a batch, by the positions of its images, among the processes.
+        divide: divides a batch, by the positions of its images, among the processes, unless they have to be fetched:
+            then each process reads those that it owns.
+        by_task: `divide` keeps samples together, so that it is always followed.
     """
     if distributed.size() == 1:
         yield from ((*batch, None) for batch in iterate(images.numbered(), order, batch_size=batch_size))
         return
     slices = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    divided = [divide(positions) for positions in slices]
+    owned = owners(images)
+    if owned is not None and not by_task:
+        divided = [owner_share(owned[positions]) for positions in slices]
+    else:
+        divided = [divide(positions) for positions in slices]
     own = [positions[share.own] for positions, share in zip(slices, divided, strict=True)]
     complete = in_memory(images)
     read = _read(images.numbered(), own, prefetch=2)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from itaml.data.images import ClassId, ImageSet
 from itaml.data.loader import in_memory
+from itaml.data.ownership import read_together
 
 BATCH = 64  # images decoded at once
 MOST = 64  # images of one class tried in one round
@@ -47,4 +48,4 @@ def _positions(images: ImageSet) -> dict[ClassId, Tensor]:
 
 def _readable(images: ImageSet, positions: Tensor) -> set[ClassId]:
     """Return the classes of those images at `positions` that can be read."""
-    return {class_id for part in positions.split(BATCH) for class_id in images.batch(part)[1].tolist()}
+    return {class_id for part in positions.split(BATCH) for class_id in read_together(images, part)[1].tolist()}

@@ -15,9 +15,13 @@ from typing import IO, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
+from itaml import distributed
 from itaml.data.decoding import BadImageError, Pixels, decode, extensions
 from itaml.data.fitting import PLAIN, Fitting
+from itaml.data.ownership import together
 from itaml.data.remote_cache import RemoteCache
 from itaml.errors import DataError
 from itaml.safe_files import parse_json
@@ -114,6 +118,10 @@ class ShardImages:
     def __len__(self) -> int:
         return len(self.shard)
 
+    def home(self, rows: Tensor) -> Tensor:
+        """Return a number for each row (see `itaml.data.ownership`): a shard is fetched by one process."""
+        return torch.from_numpy(self.shard)[rows].long()
+
     def image(self, row: int, size: int, max_pixels: int, fitting: Fitting = PLAIN) -> Pixels:
         """Read and decode an image (see `decode` for errors)."""
         url = self.urls[self.shard[row]]
@@ -131,17 +139,17 @@ class ShardImages:
 def index_shards(urls: Sequence[str], cache: RemoteCache) -> tuple[ShardImages, list[str], list[str]]:
     """Read all shards once; return where their images are, and the key and the label of each.
 
+    In a run over several processes each reads the shards that it owns, and all get the index of all.
+
     Raises:
         DataError: a shard cannot be read.
     """
-    keys: list[str] = []
-    labels: list[str] = []
-    places: list[tuple[int, int, int]] = []
-    for number, url in enumerate(urls):
-        for member in read_shard(cache.fetch(url), url):
-            keys.append(member.key)
-            labels.append(member.label)
-            places.append((number, member.offset, member.size))
+    own = range(distributed.rank(), len(urls), distributed.size())
+    parts = together(lambda: [(number, list(read_shard(cache.fetch(urls[number]), urls[number]))) for number in own])
+    listed = sorted((shard for part in parts for shard in part), key=lambda shard: shard[0])
+    keys = [member.key for _, members in listed for member in members]
+    labels = [member.label for _, members in listed for member in members]
+    places = [(number, member.offset, member.size) for number, members in listed for member in members]
     table = np.array(places, dtype=np.int64).reshape(-1, 3)
     images = ShardImages(tuple(urls), table[:, 0].astype(np.int32), table[:, 1], table[:, 2], cache)
     return images, keys, labels

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from itaml import distributed
+from itaml.data.ownership import is_remote
 from itaml.data.stream import Task, TaskStream
 from itaml.errors import InterruptedRunError
 from itaml.events import Callback, EpochDone, Event, TaskStarted
@@ -70,7 +72,7 @@ def run_experiment(
         resume, force = True, False
     if distributed.on_main(lambda: inspect_folder(config, folder, resume=resume, force=force)):
         return distributed.on_main(lambda: load_finished(folder))
-    with distributed.one_first():
+    with nullcontext() if is_remote(config.benchmark) else distributed.one_first():
         stream = make_stream(config, data_root=data_root)
     learner = make_learner(config, stream)  # whatever is impossible has been refused by now, and nothing written
     distributed.on_main(lambda: _prepare(config, folder, force=force))

@@ -16,6 +16,7 @@ from itaml import distributed
 from itaml.config import Compute
 from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.data.loader import iterate
+from itaml.data.ownership import own_positions
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
@@ -112,15 +113,14 @@ class FrozenLearner:
             features_of: maps pixels to features; `features` if not given.
             on_batch: called with the positions of the images of each batch.
         """
-        own = distributed.own_block(len(images))
         found = [(torch.zeros(0, self.extractor.features, 1, 1), torch.zeros(0, dtype=torch.int64))]
-        for pixels, rows in iterate(images.numbered(), torch.arange(own.start, own.stop), batch_size=BATCH):
+        for pixels, rows in iterate(images.numbered(), own_positions(images), batch_size=BATCH):
             found.append(((features_of or self.features)(pixels), rows))
             if on_batch is not None:
                 on_batch(rows)
         mine = tuple(torch.cat(column) for column in zip(*found, strict=True))
         features, kept = (torch.cat(column) for column in zip(*distributed.gather_objects(mine), strict=True))
-        return ImageSet.from_arrays(features, images.labels[kept]), kept
+        return ImageSet.from_arrays(features[kept.argsort()], images.labels[kept.sort().values]), kept.sort().values
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:
         """Predict samples (see `Learner.predict`)."""

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from itaml import distributed, seeding
+from itaml import seeding
 from itaml.config import Seeds
 from itaml.data.images import ClassId, Shape
+from itaml.data.ownership import own_batches
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError
 from itaml.inference.predictor import two_stages
@@ -71,8 +72,7 @@ class StatisticsLearner:
         task_map = self.task_map.grown(task.classes) if task.classes else self.task_map
         task_map.column_of(task.train.labels)
         self.memory.check_room(len(task_map.classes))
-        batches = torch.arange(len(task.train)).split(500)
-        own = (task.train.batch(batches[number]) for number in distributed.own_block(len(batches)))
+        own = (task.train.batch(positions) for positions in own_batches(task.train, 500))
         collected = (collect(self.projected(pixels), labels) for pixels, labels in own)
         self.task_map, self.statistics = task_map, merge_all(self.statistics, collected)
         if self.memory.budget:

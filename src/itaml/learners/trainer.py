@@ -105,13 +105,14 @@ class Trainer:
         c, s, path = self.context, self.context.settings, (task.index, epoch)
         order = self._order(images, seeding.generator(c.seeds.batches, "batches", *path))
         divide = partial(self._divide, images.labels)
+        read = partial(iterate_shares, divide=divide, by_task=self.method.shards_tasks)
         noise = seeding.generator(c.seeds.augment, "augment", *path)
         c.model.train()
         if s.tune == "last":
             freeze_statistics(c.model)
         start, total, steps, done, factor = time.perf_counter(), torch.zeros((), device=c.device), 0, 0, 0.0
         with seeding.seeded(c.seeds.augment, "dropout", *path):
-            for pixels, rows, share in iterate_shares(images, order, batch_size=s.batch_size, divide=divide):
+            for pixels, rows, share in read(images, order, batch_size=s.batch_size):
                 factor = lr_factor(s, epoch + done / max(len(order), 1), epochs=c.task_epochs)
                 for group in optimizer.param_groups:
                     group["lr"] = s.lr * factor * group.get("scale", 1.0)

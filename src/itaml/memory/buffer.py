@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from itaml.data.images import ArrayPixels, ClassId, ImageSet
+from itaml.data.ownership import read_together
 from itaml.errors import CheckpointError, SettingsError
 from itaml.memory import mapped_store
 from itaml.memory.mapped_store import MappedStore
@@ -121,14 +122,14 @@ class Memory:
         if pixels * 8 <= mapped_store.MAP_ABOVE:  # whatever their type is
             return None
         some = next(iter(self._images.values()), None)
-        some = images.batch(torch.arange(min(1, len(images))))[0] if some is None else some
+        some = read_together(images, torch.arange(min(1, len(images))))[0] if some is None else some
         if pixels * some.element_size() <= mapped_store.MAP_ABOVE:
             return None
         return MappedStore(count, images.shape, some.dtype)
 
     def _merge_by_key(self, class_id: ClassId, images: ImageSet, keys: Tensor | None, limit: int) -> None:
         positions = (images.labels == class_id).nonzero().flatten()
-        pixels, readable = images.numbered().batch(positions)
+        pixels, readable = read_together(images.numbered(), positions)
         found = content_keys(pixels) if keys is None else keys[readable]
         if class_id in self._images:
             pixels, found = torch.cat([self._images[class_id], pixels]), torch.cat([self._keys[class_id], found])
@@ -142,12 +143,12 @@ class Memory:
         old = self._images.get(class_id)
         if self.selection == "herding":
             assert features is not None, "herding needs features"
-            pixels = _with_old(members.load()[0], old)
+            pixels = _with_old(read_together(members, torch.arange(len(members)))[0], old)
             return pixels[herding_order(features(pixels), limit=limit)]
         if old is not None:
-            pixels = _with_old(members.load()[0], old)
+            pixels = _with_old(read_together(members, torch.arange(len(members)))[0], old)
             return pixels[self._order(len(pixels), generator)[:limit]]
-        return members.batch(self._order(len(members), generator)[:limit])[0].clone()
+        return read_together(members, self._order(len(members), generator)[:limit])[0].clone()
 
     def _order(self, count: int, generator: torch.Generator) -> Tensor:
         return random_order(count, generator=generator) if self.selection == "random" else torch.arange(count)

@@ -22,6 +22,7 @@ from torch import Tensor
 from itaml import distributed, seeding
 from itaml.data.continuum import continuum_ids
 from itaml.data.images import ClassId
+from itaml.data.ownership import own_batches, owners, read_together
 from itaml.data.stream import TaskStream
 from itaml.errors import DataError
 from itaml.inference.task_prediction import predict_tasks
@@ -104,17 +105,28 @@ def evaluate(
 
 def _score(learner: Scoring, stream: TaskStream, seen: int) -> _Scores:
     """Walk once through the test images, task by task; several processes walk through different parts of them."""
+    found = []
+    for task, positions in _own_pieces(stream, seen):
+        images, kept = stream.test(task).numbered().batch(positions)
+        if len(kept):
+            found.append((task, kept, _score_batch(learner, images, stream.test(task).labels[kept], task)))
+    every = [part for parts in distributed.gather_objects(found) for part in parts]
+    missing = set(range(seen)) - {task for task, _, _ in every}
+    if missing:
+        raise _untested(stream, min(missing))
+    starts = torch.tensor([0, *(len(stream.test(task)) for task in range(seen))]).cumsum(0)
+    order = torch.cat([starts[task] + kept for task, kept, _ in every]).argsort()
+    return _Scores(*(torch.cat(column)[order] for column in zip(*(values for _, _, values in every), strict=True)))
+
+
+def _own_pieces(stream: TaskStream, seen: int) -> list[tuple[int, Tensor]]:
+    """Return the tasks and positions of the test images that this process reads, in batches."""
+    if any(owners(stream.test(task)) is not None for task in range(seen)):
+        return [(task, positions) for task in range(seen) for positions in own_batches(stream.test(task), BATCH)]
     pieces = [
         (task, positions) for task in range(seen) for positions in torch.arange(len(stream.test(task))).split(BATCH)
     ]
-    own = [pieces[number] for number in distributed.own_block(len(pieces))]
-    read = ((task, *stream.test(task).batch(positions)) for task, positions in own)
-    found = [(task, _score_batch(learner, images, labels, task)) for task, images, labels in read if len(labels)]
-    every = [part for parts in distributed.gather_objects(found) for part in parts]
-    missing = set(range(seen)) - {task for task, _ in every}
-    if missing:
-        raise _untested(stream, min(missing))
-    return _Scores(*(torch.cat(column) for column in zip(*(values for _, values in every), strict=True)))
+    return [pieces[number] for number in distributed.own_block(len(pieces))]
 
 
 def _score_batch(learner: Scoring, images: Tensor, labels: Tensor, task: int) -> tuple[Tensor, ...]:
@@ -165,7 +177,8 @@ def _by_prediction(
     learner: Learner, stream: TaskStream, *, seen: int, continuum_sizes: Sequence[int], seed: int
 ) -> Evaluation:
     """Evaluate a learner that can only `predict`."""
-    sets = [stream.test(task).load() for task in range(seen)]
+    tests = [stream.test(task) for task in range(seen)]
+    sets = [read_together(images, torch.arange(len(images))) for images in tests]
     for task, part in enumerate(sets):
         if not len(part[1]):
             raise _untested(stream, task)

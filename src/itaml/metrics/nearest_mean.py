@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from itaml.data.images import ClassId, ImageSet
+from itaml.data.ownership import read_together
 from itaml.data.stream import Task
 from itaml.learners.api import Learner
 from itaml.models.sharded_layers import in_shares
@@ -57,4 +58,4 @@ def _first(images: ImageSet, classes: Sequence[ClassId], count: int) -> tuple[Te
     """Read the first images of each class."""
     count = max(1, min(count, MOST // len(classes)))
     positions = [(images.labels == class_id).nonzero().flatten()[:count] for class_id in classes]
-    return images.batch(torch.cat(positions))
+    return read_together(images, torch.cat(positions))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from itaml import seeding
 from itaml.data.images import ClassId, ImageSet, Shape
+from itaml.data.ownership import read_together
 from itaml.errors import DataError
 from itaml.models import MODELS
 from itaml.models.task_map import TaskMap
@@ -152,7 +153,7 @@ class Classifier(nn.Module):
         if self.fixed_normalization:
             return
         positions = torch.linspace(0, len(images) - 1, min(limit, len(images))).round().long()
-        self.normalize.fit(images.batch(positions)[0])
+        self.normalize.fit(read_together(images, positions)[0])
 
 
 def build_classifier(name: str, *, shape: Shape, seed: int) -> Classifier:

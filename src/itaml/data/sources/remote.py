@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from itaml.data.benchmarks import LoadOptions
 from itaml.data.decoding import BadImageError, Pixels, decode, extensions
 from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.image_files import FileIndex, FilePixels
-from itaml.data.images import ImageSet
 from itaml.data.remote_cache import RemoteCache
 from itaml.data.remote_files import expand_braces, is_inside, list_remote
 from itaml.data.safe_reading import MAX_TEXT
@@ -43,6 +43,10 @@ class RemoteIndex:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def home(self, rows: Tensor) -> Tensor:
+        """Return a number for each row (see `itaml.data.ownership`): files are divided one by one."""
+        return rows
 
     def image(self, row: int, size: int, max_pixels: int, fitting: Fitting = PLAIN) -> Pixels:
         """Fetch and decode an image (see `decode` for errors)."""
@@ -69,13 +73,6 @@ def load(options: LoadOptions) -> Dataset:
     if url.endswith((".csv", ".tsv", ".txt")):
         return _listed(url, options, cache)
     return _folders(url, options, cache)
-
-
-def rank_share(images: ImageSet, *, rank: int, world: int) -> ImageSet:
-    """Return the part of a set that one of `world` processes reads: neighbours in the store, so few shards each."""
-    order = images.rows.argsort(stable=True)
-    start, end = (len(images) * part // world for part in (rank, rank + 1))
-    return images.select(order[start:end].sort().values)
 
 
 def _folders(url: str, options: LoadOptions, cache: RemoteCache) -> Dataset:

@@ -22,6 +22,7 @@ from torch.func import functional_call, grad, vmap
 
 from itaml import distributed, params
 from itaml.data.images import ImageSet
+from itaml.data.ownership import read_together
 from itaml.learners.settings import NoMemorySettings
 from itaml.models.classifier import Classifier
 from itaml.params import Weights
@@ -182,4 +183,4 @@ def _log_likelihood(logits: Tensor, target: Tensor) -> Tensor:
 def some_images(images: ImageSet, *, limit: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return at most `limit` of the images and their labels, drawn without replacement; 0 is all."""
     order = torch.randperm(len(images), generator=generator)
-    return images.batch(order[:limit] if limit else order)
+    return read_together(images, order[:limit] if limit else order)

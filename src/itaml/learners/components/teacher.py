@@ -11,6 +11,7 @@ from torch import Tensor
 from itaml import distributed
 from itaml.data.images import ImageSet
 from itaml.data.loader import iterate
+from itaml.data.ownership import own_positions
 from itaml.inference.predictor import BATCH
 from itaml.learners.context import Context
 from itaml.models.classifier import Classifier
@@ -62,8 +63,7 @@ class Teacher:
             flip: average with the logits of the horizontal flip.
         """
         logits = torch.zeros(len(images), self.columns)
-        own = distributed.own_block(len(images))
-        for pixels, rows in iterate(images.numbered(), torch.arange(own.start, own.stop), batch_size=BATCH):
+        for pixels, rows in iterate(images.numbered(), own_positions(images), batch_size=BATCH):
             placed = self.context.placed(pixels)
             with torch.no_grad():
                 part = self._logits(placed)

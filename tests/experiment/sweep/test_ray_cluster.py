@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,10 @@ def cluster() -> Iterator[tuple[str, int]]:
         command += ["--ray-client-server-port", str(client), "--dashboard-agent-listen-port", str(agent)]
         command += ["--metrics-export-port", str(metrics), "--temp-dir", folder]
         command += ["--num-cpus", "2", "--object-store-memory", "100000000"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=QUIET, start_new_session=True
-        )
+        none = (
+            subprocess.DEVNULL
+        )  # Ray's processes must not hold a pipe of the test's, which somebody may read to its end
+        process = subprocess.Popen(command, stdin=none, stdout=none, stderr=none, env=QUIET, start_new_session=True)
         try:
             _until(lambda: _listens(port), "the cluster to listen")
             yield f"127.0.0.1:{port}", process.pid
@@ -49,9 +51,11 @@ def cluster() -> Iterator[tuple[str, int]]:
                 process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
-            for pid in started:
-                if (Path("/proc") / str(pid)).exists():
+                process.wait()
+            for pid in {*started, *_mentioning(folder)}:  # also those whose parent is gone
+                with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            _until(lambda: not _mentioning(folder), "the processes of the cluster to end")
 
 
 def test_a_cluster_that_loses_a_worker_gives_the_table_of_the_local_executor(
@@ -145,6 +149,12 @@ def _command_line(pid: int) -> str:
         return (Path("/proc") / str(pid) / "cmdline").read_text()
     except OSError:
         return ""
+
+
+def _mentioning(folder: str) -> list[int]:
+    """Return the running processes whose command line names the folder of the cluster."""
+    every = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in every if folder in _command_line(pid)]
 
 
 def _descendants(owner: int) -> list[int]:

@@ -171,6 +171,7 @@ def run(trials: int, folder: Path, seed: int = 0) -> dict[str, Any]:
                 failures.append(f"trial {number}: {json.dumps(now)[:500]} instead of {json.dumps(expected)[:500]}")
         except (AssertionError, RuntimeError, OSError) as error:
             failures.append(f"trial {number}: {error}")
+            print(failures[-1], file=sys.stderr, flush=True)
             counted += 1
         shutil.rmtree(folder / "models")
         number += 1

@@ -183,6 +183,7 @@ def memory(service: ServiceProcess, requests: Iterator[bytes], number: int) -> d
     found = ask(service, requests, 16, lambda done: done >= number - tenth)
     after = service.megabytes()
     return {
+        "model": "lda on efficientnet-lite0",
         "requests": number,
         "failed": len(found.failed),
         "megabytes_after_a_tenth": round(before),

@@ -58,14 +58,22 @@ def requirements() -> str:
         ["the same in CPU time of the service", "", ratio["cpu"]],
         ["p99 latency during a learn, relative to that without", "3 or less", found["learning"]["p99_ratio"]],
         ["first prediction after the start, relative to `itaml predict` of one image", "1.5 or less", first["ratio"]],
-        [f"growth of memory over {memory['requests']:,} requests", "none", f"{memory['growth_percent']} %"],
+        *(
+            [
+                f"growth of memory over {one['requests']:,} requests, {one['model']}",
+                "none",
+                f"{one['growth_percent']} %",
+            ]
+            for one in (memory, found.get("memory_earlier"))
+            if one
+        ),
         [f"failed requests during {swaps['swaps']} swaps and {swaps['rollbacks']} rollbacks", "0", swaps["failed"]],
     ]
-    if "kills" in found:
-        kills = found["kills"]
-        rows.append(
-            [f"jobs lost by {kills['trials']} kills of the service while a job ran", "0", len(kills["failures"])]
-        )
+    rows += [
+        [f"jobs lost by {kills['trials']} kills of the service while a job ran", "0", len(kills["failures"])]
+        for kills in (found["kills"], found.get("kills_earlier"))
+        if kills
+    ]
     return table(["", "wanted", "measured"], [[str(cell) for cell in row] for row in rows])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,15 @@ def test_a_result_cannot_be_changed(tmp_path: Path) -> None:
     result = itaml.Result.model_validate(handmade())
     with pytest.raises(ValidationError, match="frozen"):
         result.seed = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("module", ["page", "charts", "bars", "svg", "ablation_plot"])
+def test_without_matplotlib_every_module_names_the_extra(module: str) -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from itaml.errors import MissingExtraError\n"
+        f"try: import itaml.report.{module}\n"
+        "except MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "figures and reports need matplotlib: pip install 'itaml[report]'\n", done.stderr

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-
 from itaml.report.charts import WIDTH, Series, Value, describe, number, shortened
 from itaml.report.svg import Chart
 from itaml.report.theme import LIGHT, PIXELS, line_style, style
+
+# `theme` is imported first: it says which extra is missing without matplotlib.
+# isort: split
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 NAME = 22  # characters of a name at the left
 

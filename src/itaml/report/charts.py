@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from itaml.report.svg import SERIES, Chart
+from itaml.report.theme import PIXELS, line_style, style
+
+# `theme` is imported first: it says which extra is missing without matplotlib.
+# isort: split
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
-
-from itaml.report.svg import SERIES, Chart
-from itaml.report.theme import PIXELS, line_style, style
 
 WIDTH, HEIGHT = 460.0, 290.0  # pixels of one chart
 LEGEND = 150.0  # pixels of a legend at the right

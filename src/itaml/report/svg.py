@@ -12,9 +12,11 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from itaml.report.theme import LIGHT, PIXELS, style
+
+# `theme` is imported first: it says which extra is missing without matplotlib.
+# isort: split
+from matplotlib.figure import Figure
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 SERIES = "series:"  # an artist whose gid starts so belongs to the series with the number that follows

@@ -26,6 +26,7 @@ LEAST = {  # trials of the committed figures
     "archives": 100,
     "model_folders": 500,
     "disk_faults": 1000,
+    "long_life": 300,
     "processes": 1000,
 }
 FEW = {
@@ -57,3 +58,7 @@ def test_the_committed_figures_are_complete_and_without_failures(name: str) -> N
     assert row["failures"] == 0, row["failed"]
     assert row["trials"] >= LEAST[name]
     assert row["title"] == ATTACKS[name].title
+
+
+def test_every_attack_has_figures() -> None:
+    assert set(LEAST) == set(ATTACKS) == set(json.loads(OUTPUT.read_text(encoding="utf-8"))["attacks"])

@@ -63,7 +63,7 @@ def test_a_learn_writes_an_old_folder_in_the_present_format(tmp_path: Path) -> N
     classifier.learn(np.repeat(images[..., None], 3, axis=3), ["digit 3"] * len(images), epochs=2)
     record = json.loads((tmp_path / "model" / "versions" / "000004" / "model.json").read_text())
     assert (record["format"], record["version"]) == (FORMAT, 4)
-    assert record["pixels"] == {"dtype": "uint8", "white": 255.0}
+    assert record["pixels"] == {"dtype": "uint8", "white": 255.0, "span": None}
     assert ImageClassifier.open(tmp_path / "model").classes == (*before["classes"], "digit 3")
     assert verify(tmp_path / "model")[1] == []
     assert rollback(tmp_path / "model") == (4, 3)

@@ -96,5 +96,6 @@ def test_a_pipe_as_weights_or_their_description_does_not_hang(tmp_path: Path, ca
 def test_values_of_a_description_are_checked(tmp_path: Path, change: dict[str, object], what: str) -> None:
     described = {"network": "efficientnet-lite0", "size": 32, "mean": [0, 0, 0], "std": [1, 1, 1], **change}
     (tmp_path / "net.safetensors.json").write_text(json.dumps(described))
+    (tmp_path / "net.safetensors").touch()
     with pytest.raises(CheckpointError, match=rf"net\.safetensors\.json: {what}"):
         open_file_backbone(tmp_path / "net.safetensors")

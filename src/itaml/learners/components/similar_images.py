@@ -41,7 +41,7 @@ def similar_images(
     unit = F.normalize(residuals.float(), dim=1)
     looked = columns.unique().tolist() if classes is None else classes
     blocks = {column: _within(unit, columns, int(counts[column]), column) for column in looked}
-    if not _in_series(unit, columns, blocks):
+    if not blocks or not _in_series(unit, columns, blocks):
         return alone
     most = max(min(len(rows) - 1, (int(counts[column]) - 1) // 2) for column, (rows, _) in blocks.items())
     found = torch.cat([alone, torch.full((len(alone), most), -1)], 1)

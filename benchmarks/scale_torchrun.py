@@ -28,6 +28,7 @@ from itaml.config import Compute, Seeds
 from itaml.data.stream import Task
 from itaml.events import ignore
 from itaml.hardware.allocator import keep_freed_memory
+from itaml.hardware.scheduling import schedule_as_batch
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
@@ -62,6 +63,8 @@ def work(network: str, batch: int, steps: int) -> None:
     """Train whenever a line comes in; answer with the seconds, those of them in messages, and those of the CPU."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     keep_freed_memory()  # as `itaml run` does
+    if distributed.launched():
+        schedule_as_batch()  # as the command line does
     distributed.start()
     settings = ITAMLSettings(
         horizon=1, momentum=0.9, lr=0.01, batch_size=batch, augment="crop-flip", backbone=network, epochs=1

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from itaml.errors import ItamlError, UsageError
+from itaml.hardware.scheduling import schedule_as_batch
 
 COMMANDS = ("run", "learn")  # whose work several processes can share
 
@@ -39,6 +40,7 @@ def join(arguments: Sequence[str]) -> None:
     """
     from itaml import distributed
 
+    schedule_as_batch()
     distributed.start()
     if not is_main():
         sys.stdout = io.TextIOWrapper(open(os.devnull, "wb"))  # noqa: SIM115 (for the life of the process)

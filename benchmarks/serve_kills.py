@@ -16,6 +16,7 @@ Prints JSON, and writes it with --output; --add counts the trials of an earlier 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -111,7 +112,8 @@ def kill_in(
     wait_for(model, job, wanted)
     time.sleep(draw.uniform(0, DELAYS[wanted]))
     if learner is not None:
-        os.kill(learner, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may have ended just now
+            os.kill(learner, signal.SIGKILL)
     service.kill()
     try:
         return job, moment(model, job)

@@ -148,8 +148,8 @@ def signal_weights(known: Tensor, strange: Tensor, *, penalty: float = PENALTY) 
     def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         away = parameters[:-1] - equal
         margins = signs * (values @ parameters[:-1] + parameters[-1])
-        slopes = -signs * share / (1 + np.exp(np.minimum(margins, 700)))
-        gradient = np.append(values.T @ slopes + 2 * penalty * away, slopes.sum())
+        derivatives = -signs * share / (1 + np.exp(np.minimum(margins, 700)))
+        gradient = np.append(values.T @ derivatives + 2 * penalty * away, derivatives.sum())
         return float(share @ np.logaddexp(0, -margins) + penalty * (away**2).sum()), gradient
 
     bounds = [(0.0, None)] * size + [(None, None)]

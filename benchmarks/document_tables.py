@@ -36,6 +36,8 @@ def torchrun() -> str:
     names = {
         "speedup_over_one_thread": "2 processes of 1 thread / 1 process of 1 thread",
         "speedup_over_two_threads": "2 processes of 1 thread / 1 process of 2 threads",
+        "speedup_over_one_thread_by_gloo": "2 processes that use gloo for all messages / 1 process of 1 thread",
+        "speedup_over_one_thread_without_messages": "2 processes without messages (the bound) / 1 process of 1 thread",
     }
     what = f"{found['network']}, batch {found['batch']}"
     rows = [[f"{what}: images per second, {name}", with_quartiles(found[key])] for key, name in names.items()]

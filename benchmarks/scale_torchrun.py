@@ -2,9 +2,10 @@
 
 usage: python benchmarks/scale_torchrun.py [--rounds 15] [--steps 3] [--network resnet18-third] [--batch 128]
 
-Three contestants train the same network on the same images: one process with one thread, one process with two threads,
-and two processes with one thread each. All are started first, and take turns within each round, so that whatever else
-the machine does hits all alike. Writes benchmarks/results/torchrun.json.
+The contestants train the same network on the same images: one process with one thread, one process with two threads,
+and two processes with one thread each. Two more show what messages cost: two processes that use gloo for every message,
+and two that send none, which is no training but the bound of what can be reached. All are started first, and take turns
+within each round, so that whatever else the machine does hits all alike. Writes benchmarks/results/torchrun.json.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,7 +37,9 @@ from itaml.learners.methods.itaml_settings import ITAMLSettings
 from itaml.models.classifier import build_classifier
 
 SHAPE, CLASSES = (3, 32, 32), 10
-CONTESTANTS = {"1 process, 1 thread": (1, 1), "1 process, 2 threads": (1, 2), "2 processes, 1 thread each": (2, 1)}
+ONE, THREADS, TWO = "1 process, 1 thread", "1 process, 2 threads", "2 processes, 1 thread each"
+GLOO, SILENT = "2 processes, all messages by gloo", "2 processes, no messages"
+CONTESTANTS = {ONE: (1, 1), THREADS: (1, 2), TWO: (2, 1), GLOO: (2, 1), SILENT: (2, 1)}  # processes, threads of each
 
 
 class Waiting:
@@ -59,13 +63,25 @@ class Waiting:
         return call
 
 
-def work(network: str, batch: int, steps: int) -> None:
+def change_messages(contestant: str) -> None:
+    """Have this process use gloo for every message, or send none."""
+    if contestant == GLOO:
+        group = distributed._group
+        assert group is not None
+        distributed._group = replace(group, links=None)
+    if contestant == SILENT:
+        distributed.gather = lambda tensor: [tensor] * distributed.size()
+        distributed.begin_sum = lambda tensor: lambda: None
+
+
+def work(contestant: str, network: str, batch: int, steps: int) -> None:
     """Train whenever a line comes in; answer with the seconds, those of them in messages, and those of the CPU."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     keep_freed_memory()  # as `itaml run` does
     if distributed.launched():
         schedule_as_batch()  # as the command line does
     distributed.start()
+    change_messages(contestant)
     settings = ITAMLSettings(
         horizon=1, momentum=0.9, lr=0.01, batch_size=batch, augment="crop-flip", backbone=network, epochs=1
     )
@@ -85,7 +101,8 @@ def work(network: str, batch: int, steps: int) -> None:
         print(json.dumps([seconds, waiting.seconds, cpu]), flush=True)
 
 
-def start(count: int, threads: int, arguments: list[str]) -> list[subprocess.Popen[str]]:
+def start(contestant: str, arguments: list[str]) -> list[subprocess.Popen[str]]:
+    count, threads = CONTESTANTS[contestant]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -93,7 +110,7 @@ def start(count: int, threads: int, arguments: list[str]) -> list[subprocess.Pop
     for rank in range(count):
         group = {"WORLD_SIZE": str(count), "RANK": str(rank), "LOCAL_RANK": str(rank)}
         where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": str(threads)}
-        command = [sys.executable, __file__, "--worker", *arguments]
+        command = [sys.executable, __file__, "--worker", contestant, *arguments]
         pipe = subprocess.PIPE
         env = {**os.environ, **group, **where}
         started.append(subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True))
@@ -126,13 +143,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=3, help="training steps of one turn")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.worker:
-        work(o.network, o.batch, o.steps)
+        work(o.worker, o.network, o.batch, o.steps)
         return
     arguments = ["--network", o.network, "--batch", str(o.batch), "--steps", str(o.steps)]
-    groups = {name: start(count, threads, arguments) for name, (count, threads) in CONTESTANTS.items()}
+    groups = {name: start(name, arguments) for name in CONTESTANTS}
     load_before = os.getloadavg()[0]
     times: dict[str, list[float]] = {name: [] for name in groups}
     cpu: dict[str, list[float]] = {name: [] for name in groups}
@@ -143,7 +160,7 @@ def main() -> None:
             if number:  # the first round warms up
                 times[name].append(seconds)
                 cpu[name].append(worked)
-                shares += [waited] if len(processes) > 1 else []
+                shares += [waited] if name == TWO else []
     for processes in groups.values():
         for process in processes:
             process.communicate()
@@ -163,16 +180,17 @@ def report(
     shares: list[float],
     load: list[float],
 ) -> None:
-    one, threads, two = CONTESTANTS
     images = options.steps * options.batch
     found = {
         "network": options.network,
         "batch": options.batch,
         "images_per_second": {name: round(images / statistics.median(values), 1) for name, values in times.items()},
         "best_images_per_second": {name: round(images / min(values), 1) for name, values in times.items()},
-        "speedup_over_one_thread": ratio(times, one, two),
-        "speedup_over_two_threads": ratio(times, threads, two),
-        "cpu_work_of_one_thread_over_that_of_each_process": ratio(cpu, one, two),
+        "speedup_over_one_thread": ratio(times, ONE, TWO),
+        "speedup_over_two_threads": ratio(times, THREADS, TWO),
+        "speedup_over_one_thread_by_gloo": ratio(times, ONE, GLOO),
+        "speedup_over_one_thread_without_messages": ratio(times, ONE, SILENT),
+        "cpu_work_of_one_thread_over_that_of_each_process": ratio(cpu, ONE, TWO),
         "share_in_messages": {"median": round(statistics.median(shares), 4), "least": round(min(shares), 4)},
         "cores": os.cpu_count(),
         "load_average": load,

@@ -32,6 +32,7 @@ LAYERS = (
         "text",
         "distributed",
         "data_parallel",
+        "local_links",
         "shares",
         "hardware",
     },

@@ -82,7 +82,7 @@ class _Buckets:
                 self.buckets.append([])
             self.buckets[-1].append(parameter)
         self.missing = [len(bucket) for bucket in self.buckets]
-        self.sent: list[tuple[list[Tensor], Tensor, Callable[[], None]]] = []
+        self.sent: list[tuple[list[Tensor], Tensor, Callable[[], object]]] = []
         self.hooks = [
             p.register_post_accumulate_grad_hook(self._ready(number))
             for number, bucket in enumerate(self.buckets)

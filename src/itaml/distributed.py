@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from itaml import shares
+from itaml import local_links, shares
 from itaml.errors import PeerError, sendable
 from itaml.shares import Share
 
@@ -34,6 +34,7 @@ class _Group:
     size: int
     store: Any
     gradients: Any  # a group of their own, so that their order among other messages does not matter
+    links: local_links.LocalLinks | None = None  # of few processes on one machine
 
 
 _group: _Group | None = None
@@ -58,6 +59,8 @@ def start() -> None:
         store = dist.PrefixStore(f"itaml/{restarts()}/{size}", shared)  # type: ignore[attr-defined]
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
         _group = _Group(rank, size, store, dist.new_group())
+        if size <= DIRECT:
+            _group = replace(_group, links=local_links.connect(rank, size, gather_objects))
 
 
 def stop() -> None:
@@ -65,6 +68,8 @@ def stop() -> None:
     global _group  # noqa: PLW0603
     if _group is not None:
         barrier()
+        if _group.links:
+            _group.links.close()
         _group = None
         dist.destroy_process_group()
 
@@ -104,14 +109,11 @@ def own_block(count: int) -> range:
     return shares.block(count, rank=rank(), size=size())
 
 
-# Messages.
-
-
 @contextmanager
 def _peers() -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:  # all that torch.distributed raises when a connection is lost
+    except (RuntimeError, ConnectionError, TimeoutError) as error:  # RuntimeError: whatever torch.distributed raises
         message = "another process of this run was lost; torchrun says which, and restarts all with --max-restarts"
         raise PeerError(message) from error
 
@@ -130,6 +132,8 @@ def gather(tensor: Tensor) -> list[Tensor]:
     own = tensor.contiguous()
     parts = [own if number == rank() else torch.empty_like(own) for number in range(size())]
     with _peers():
+        if _group.links and not own.is_cuda:
+            return _group.links.gather(own)
         if own.is_cuda or size() > DIRECT:
             dist.all_gather(parts, own.clone())
         else:  # gloo's collectives go through a thread of their own, which doubles the time of a small message
@@ -203,13 +207,14 @@ def add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
     if not _group or not tensors:
         return list(tensors)
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    if flat.is_floating_point() and not flat.is_cuda and size() <= DIRECT and len(flat) <= SMALL:
-        flat = torch.stack(gather(flat)).sum(0)  # in the order of the processes, to the same bits in all of them
+    if not flat.is_cuda and size() <= DIRECT and len(flat) <= SMALL:
+        parts = torch.stack(gather(flat))
+        flat = parts.sum(0) if flat.is_floating_point() else parts.amax(0)  # to the same bits in all processes
     else:
         with _peers():
             dist.all_reduce(flat, dist.ReduceOp.SUM if flat.is_floating_point() else dist.ReduceOp.MAX)
-    parts = flat.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+    split = flat.split([tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape) for part, tensor in zip(split, tensors, strict=True)]
 
 
 def total(weights: Mapping[Name, Tensor]) -> dict[Name, Tensor]:
@@ -221,20 +226,13 @@ def total(weights: Mapping[Name, Tensor]) -> dict[Name, Tensor]:
     return found
 
 
-def begin_sum(tensor: Tensor) -> Callable[[], None]:
+def begin_sum(tensor: Tensor) -> Callable[[], object]:
     """Begin to add up a tensor over all processes, in place; return what waits for the end."""
     assert _group is not None, "there are several processes"
     with _peers():
         work = dist.all_reduce(tensor, group=_group.gradients, async_op=True)
-
-    def wait() -> None:
-        with _peers():
-            work.wait()
-
+    wait: Callable[[], object] = _peers()(work.wait)
     return wait
-
-
-# Failures.
 
 
 def claim_failure(code: int) -> tuple[bool, int]:

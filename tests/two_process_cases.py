@@ -188,7 +188,7 @@ NETWORKS: dict[str, Case] = {
         selection="herding",
     ),
     "icarl resnet": partial(learned, "icarl", resnet8=True, lr=0.002, distill=1.0, augment="flip"),
-    "reptile resnet": partial(learned, "reptile", resnet8=True, lr=0.002, inner_lr=0.01),
+    "reptile resnet": partial(learned, "reptile", resnet8=True, lr=0.002, inner_lr=0.001),
     "dmc resnet": partial(learned, "dmc", resnet8=True, lr=0.002, batch_size=8),
     "rtf resnet": partial(learned, "rtf", resnet8=True, lr=0.002),
 }

@@ -138,6 +138,12 @@ def test_truth_values_are_no_numbers(name: str) -> None:
         ITAMLClassifier(**truth).fit(train[:20], names[:20])
 
 
+@pytest.mark.parametrize("settings", [3, "lr=1", [("epochs", 1)], {3: 4}])
+def test_settings_that_are_no_dictionary_are_refused(settings: Any) -> None:
+    with pytest.raises(SettingsError, match="settings must be a dictionary such as"):
+        ITAMLClassifier(settings=settings).fit([[0.0], [1.0]], [0, 1])
+
+
 def test_labels_that_numpy_would_merge_are_refused() -> None:
     with pytest.raises(ValueError, match="null character"):
         ITAMLClassifier(epochs=1).fit(np.eye(4), ["a", "a\0", "b", "b"])

@@ -24,7 +24,7 @@ from itaml.learners.api import Learner
 from itaml.learners.compute import limited_threads, pick_device
 from itaml.learners.methods.itaml import ITAML
 from itaml.learners.methods.itaml_settings import ITAMLSettings
-from itaml.modelstore.argument_checks import check_whole
+from itaml.modelstore.argument_checks import check_settings, check_whole
 from itaml.modelstore.estimator_progress import shown_progress
 from itaml.modelstore.estimator_samples import FeatureScaling, sample_tensor
 from itaml.modelstore.manifest import PixelFormat
@@ -195,6 +195,7 @@ class ITAMLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _new_learner(self) -> Learner:
         values = load_preset("itaml", "best", benchmark="estimator") | PLAIN
         values |= {"backbone": self.backbone, "memory": self.memory, "epochs": self.epochs, "lr": self.lr}
+        check_settings("settings", self.settings)
         for name in ("memory", "epochs", "batch_size"):
             check_whole(name, getattr(self, name), least=0 if name == "memory" else 1)
         values |= {"batch_size": self.batch_size, "horizon": "open", **(self.settings or {})}

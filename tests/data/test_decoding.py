@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from itaml.data.decoding import ORIENTATION, BadImageError, decode
+from itaml.data.fitting import PLAIN
 
 RAMP = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5  # (4, 4, 3)
 
@@ -106,10 +107,24 @@ def test_a_wide_image_gives_its_centre_square(tmp_path: Path) -> None:
 
 
 def test_a_large_jpeg_is_decoded_at_the_wanted_size(tmp_path: Path) -> None:
-    image = Image.new("RGB", (640, 480), (10, 150, 90))
+    image = Image.new("RGB", (1600, 1200), (10, 150, 90))
     pixels = decode(saved(image, tmp_path / "a.jpg", quality=95), size=32)
     assert pixels.shape == (32, 32, 3)
     assert np.abs(pixels.astype(int) - [10, 150, 90]).max() <= 3
+
+
+@pytest.mark.parametrize("orientation", [1, 6, 7])
+@pytest.mark.parametrize("size", [(640, 480), (480, 640)])
+def test_a_jpeg_of_less_than_a_megapixel_has_the_pixels_that_other_programs_see(
+    tmp_path: Path, size: tuple[int, int], orientation: int
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (size[1] // 8, size[0] // 8, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    path = saved(Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC), tmp_path / "a.jpg", exif=exif)
+    with Image.open(path) as image:
+        upright = PLAIN.resample(ImageOps.exif_transpose(image), (32, 32))
+    assert np.array_equal(decode(path, size=32), np.asarray(upright))
 
 
 def png_header(width: int, height: int) -> bytes:

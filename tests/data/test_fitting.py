@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,30 @@ def test_interpolation_is_honoured(tmp_path: Path) -> None:
     for method, resampling in METHODS.items():
         found = decode(str(tmp_path / "image.png"), size=16, fitting=Fitting(method))
         assert np.array_equal(found, np.asarray(image.resize((16, 16), resampling))), method
+
+
+@pytest.mark.parametrize("size", [(90, 33), (33, 90), (40, 40)])
+def test_rows_are_scaled_before_columns_whatever_pillow_does(size: tuple[int, int]) -> None:
+    image, side, method = noise(*size), min(size), Image.Resampling.BILINEAR
+    left, top = (size[0] - side) / 2, (size[1] - side) / 2
+    rows = image.resize((16, size[1]), method, box=(left, 0, left + side, size[1]))
+    expected = rows.resize((16, 16), method, box=(0, top, 16, top + side))
+    assert np.array_equal(PLAIN.resample(image, (16, 16)), expected)
+    on_its_side = PLAIN.resample(image.transpose(Image.Transpose.ROTATE_90), (16, 16), turned=True)
+    assert np.array_equal(on_its_side.transpose(Image.Transpose.ROTATE_270), expected)
+
+
+@pytest.mark.parametrize("size", [(4, 250_000), (250_000, 4)])
+def test_of_a_very_long_image_only_the_centre_is_scaled(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    made, resize = [], Image.Image.resize
+
+    def counted(image: Image.Image, *args: Any, **options: Any) -> Image.Image:
+        made.append(resize(image, *args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(Image.Image, "resize", counted)
+    assert PLAIN.resample(Image.new("RGB", size), (224, 224)).size == (224, 224)
+    assert max(max(image.size) for image in made) == 224
 
 
 def test_an_image_that_fits_is_left_alone_unless_it_is_cropped() -> None:

@@ -16,6 +16,7 @@ import typer
 from itaml.cli.main import app
 
 ROOT = Path(__file__).parents[2]
+LONGEST = 1800  # seconds of a document
 ELSEWHERE = {ROOT / "docs" / "serve.md"}  # whose blocks need a service; tests/serve runs them
 PARSED = r"^(?:<!-- parsed: (?P<reason>[^>]+) -->\n)?"
 BLOCK = re.compile(PARSED + r"```(?P<language>sh|bash|python)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -76,7 +77,9 @@ def run_document(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     source = os.pathsep.join([str(ROOT / "src"), str(folder)])
     environment = {**os.environ, "PATH": path_variable, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(script)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST
+    )
 
 
 def _statement(block: Block) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,12 @@ def test_commands_of_blocks_that_are_not_run_exist() -> None:
     for block in parsed:
         for arguments in commands(block.text):
             check_command(arguments)
+
+
+def test_blocks_that_are_run_install_nothing_and_need_no_other_machine() -> None:
+    run = [(name, block.text) for name in SEEN for block in blocks(ROOT / name) if not block.reason]
+    for name, text in run:
+        assert not re.search(r"pip install|ray start|(?:s3|gs)://|sudo |docker ", text), f"{name}: {text}"
 
 
 def test_a_wrong_option_in_a_block_is_found() -> None:

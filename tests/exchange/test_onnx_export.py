@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 
 from exchange_support import blotches, probabilities, run_itaml
+from itaml.data.decoding import ORIENTATION
 from itaml.errors import CheckpointError, DataError, SettingsError, UsageError
 from itaml.exchange.export_check import compare
 from itaml.exchange.exported_classifier import ExportedClassifier
@@ -79,7 +80,7 @@ def test_an_mlp_that_adapts_predicts_the_same_on_100_images(mlp: ImageClassifier
 
 def test_images_of_any_size_are_resized_inside(mlp: ImageClassifier, mlp_file: Path) -> None:
     session = open_session(mlp_file)
-    for height, width in ((8, 8), (20, 31), (23, 47)):
+    for height, width in ((8, 8), (20, 31), (47, 23), (480, 640), (1000, 700)):
         images = np.random.default_rng(height).integers(0, 256, (3, height, width, 3), dtype=np.uint8)
         found = session.run(["probabilities"], {"images": images})[0]
         assert np.abs(found - probabilities(mlp, images)).max() <= TOLERANCE
@@ -128,20 +129,36 @@ def test_the_commands_export_and_predict(mlp: ImageClassifier, mlp_file: Path, t
     assert (wrong.code, "exported to .onnx or .pt2, not to" in wrong.err) == (2, True)
 
 
-def test_the_example_without_itaml_names_the_same_class(mlp: ImageClassifier, mlp_file: Path, tmp_path: Path) -> None:
+def test_the_example_without_itaml_predicts_the_same_for_all_files(
+    mlp: ImageClassifier, mlp_file: Path, tmp_path: Path
+) -> None:
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 31
-    image = np.repeat(np.repeat(digits_of((1,), limit=1, skip=70)[0][0], 2, 0), 3, 1)
-    Image.fromarray(image).save(tmp_path / "one.png")
+    files = photo_files(tmp_path)
+    names = [str(file) for file in files]
     code = (
         "import runpy, sys; sys.modules['torch'] = sys.modules['itaml'] = None; "
-        f"sys.argv = ['read_onnx.py', {str(mlp_file)!r}, {str(tmp_path / 'one.png')!r}]; "
+        f"sys.argv = ['read_onnx.py', {str(mlp_file)!r}, *{names!r}]; "
         f"runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    _, name, confidence = done.stdout.strip().split("\t")
-    expected = mlp.predict(tmp_path / "one.png")[0]
-    assert name == expected.label
-    assert float(confidence) == pytest.approx(expected.confidence, abs=1e-3)
+    for line, name, expected in zip(done.stdout.splitlines(), names, mlp.predict(files), strict=True):
+        assert line == f"{name}\t{expected.label}\t{expected.confidence:.4f}"
+
+
+def photo_files(folder: Path) -> list[Path]:
+    """Write a digit as a photo: of many sizes and kinds, also such that are decoded at a smaller scale."""
+    digit = Image.fromarray(digits_of((1,), limit=1, skip=70)[0][0])
+    for number, (width, height) in enumerate(((24, 16), (640, 480), (480, 640), (1600, 1200), (1203, 1607))):
+        image = digit.resize((width, height), Image.Resampling.BICUBIC).convert("RGB")
+        image.save(folder / f"{number}.jpg", quality=90)
+        image.save(folder / f"{number}.png")
+        exif = Image.Exif()
+        exif[ORIENTATION] = 6
+        image.transpose(Image.Transpose.ROTATE_90).save(folder / f"{number} turned.jpg", exif=exif)
+    faded = digit.resize((300, 300)).convert("RGBA")
+    faded.putalpha(digit.resize((300, 300)))
+    faded.save(folder / "alpha.png")
+    return sorted(folder.glob("*.*g"))
 
 
 @pytest.mark.slow

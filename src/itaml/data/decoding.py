@@ -2,7 +2,7 @@
 
 | image | what happens |
 |---|---|
-| JPEG, JPEG 2000 | decoded at the smallest of its scales that is not below the wanted side |
+| JPEG, JPEG 2000 of more than `FULL_SCALE` pixels | decoded at the smallest scale that is not below the wanted side |
 | palette, grey, CMYK, YCbCr | converted to RGB |
 | alpha, or a transparent colour | composited on white |
 | 16-bit grey | divided by 257, so that 65535 becomes 255 and nothing is clipped |
@@ -29,15 +29,17 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError, _imaging
 
 from itaml.data.decode_memory import HEAD, MAX_MEMORY, estimate, reserved, resolutions
-from itaml.data.fitting import GAP, PLAIN, Fitting
+from itaml.data.fitting import PLAIN, Fitting
 from itaml.data.pillow_warnings import no_pillow_warnings
 from itaml.errors import DataError, UnsafeFileError
 from itaml.storage import open_regular
 
 MAX_PIXELS = 80_000_000  # 320 MB as RGB; below the number at which Pillow itself warns of a decompression bomb
 MAX_FILE = 1_000_000_000  # bytes
+FULL_SCALE = 1_000_000  # pixels up to which JPEG is decoded as every other program does it: to the same pixels
 LARGE = 4_000_000  # pixels from which an image is converted in bands
 BAND = 1_000_000  # pixels of a band
+GAP = 3  # a large image is reduced by a whole factor to this many times the wanted side, and then resampled
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2")
 HEIF_EXTENSIONS = (".heic", ".heif")  # with the optional package pillow-heif
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # no format that runs a program (EPS, PDF)
@@ -52,6 +54,7 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_ON_ITS_SIDE = [_TURNS[number] for number in (5, 6, 7, 8)]
 
 Pixels = npt.NDArray[np.uint8]
 Source = str | bytes  # the path of a file, or what is in it
@@ -122,14 +125,14 @@ def _decode(source: Source, size: int | None, fitting: Fitting, max_pixels: int)
             image.load()
             turn = _TURNS.get(image.getexif().get(ORIENTATION, 1))  # after loading: TIFF turns itself, drops the tag
             small = in_bands(image, side) if image.width * image.height > LARGE else to_rgb(image)
-            if size is not None:
-                small = fitting.resample(small, (size, size))  # a centre square stays one when it is turned
+            if size is not None:  # a centre square stays one when it is turned
+                small = fitting.resample(small, (size, size), turned=turn in _ON_ITS_SIDE)
             return np.asarray(small if turn is None else small.transpose(turn))
 
 
 def _set_scale(image: Image.Image, source: Source, size: int | None) -> int:
     """Have an image decoded at a reduced scale where its format can do that; return by what JPEG 2000 is reduced."""
-    if size is None:
+    if size is None or image.width * image.height <= FULL_SCALE:
         return 1
     image.draft(None, (size, size))  # JPEG
     if image.format != "JPEG2000":

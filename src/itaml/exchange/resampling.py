@@ -1,20 +1,19 @@
 """Pillow's bilinear resize as products of matrices, so that it can be part of an exported network.
 
 `data.fitting` scales the centre of an image with a triangle filter, first each row and then each column, and
-rounds to whole numbers after each. An image of six times the wanted side or more is first reduced by a whole factor.
-Here that is one matrix for the rows and one for the columns, which the network makes of the size of its input.
+rounds to whole numbers after each. Here that is one matrix for the rows and one for the columns, which the network
+makes of the size of its input.
 
-| symbol     | meaning                                                                                 |
-|------------|-----------------------------------------------------------------------------------------|
-| num / den  | pixels of the image for each pixel of the result                                        |
-| f          | the factor by which an image is reduced, 1 for most                                     |
-| left, right | the part of a line that Pillow reduces                                                  |
-| W, S       | weight of a pixel and support of the filter, both in units of 1 / (2 den f)             |
+| symbol    | meaning                                                                  |
+|-----------|--------------------------------------------------------------------------|
+| num / den | pixels of the image for each pixel of the result                         |
+| margin    | what is cut from both ends of a line, in units of 1 / den                |
+| weights   | of the pixels of a line in a pixel of the result, in units of 1 / (2 den) |
 
 Pillow's weights are whole numbers of 2^-22. A product of such weights with pixels needs 30 bits, so the weights are
-split into two numbers of 11 bits, whose products are exact in single precision. The result is Pillow's to the bit for
-most images. It differs by one level where an image is reduced first, because Pillow rounds the reduced image too, and
-in some that are taller than wide, whose columns newer versions of Pillow scale before their rows.
+split into numbers of 16 and of 6 bits. All sums of products are then whole numbers below 2^24, which single precision
+has exactly: of the first, because they add up to 2^16 for each pixel of the result, and of the second in lines of up
+to 500 times the wanted side. So the result has Pillow's pixels, to the bit.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-GAP = 3  # as in `data.fitting`
-BITS, HALF_BITS = 22, 11  # of Pillow's weights
+BITS, LOW_BITS = 22, 6  # of Pillow's weights, and of the second part of them
 
 
 def resample(pixels: Tensor, height: int, width: int, *, whole: bool) -> Tensor:
@@ -44,8 +42,8 @@ def resample(pixels: Tensor, height: int, width: int, *, whole: bool) -> Tensor:
     if not whole:
         scaled: Tensor = (vertical / 2**BITS).float() @ (pixels @ (horizontal / 2**BITS).float().T)
         return scaled
-    scaled = _joined(*(pixels @ part.T for part in _halves(horizontal)))
-    return _joined(*(part @ scaled for part in _halves(vertical)))
+    scaled = _joined(*(pixels @ part.T for part in _parts(horizontal)))
+    return _joined(*(part @ scaled for part in _parts(vertical)))
 
 
 def _count(line: Tensor) -> Tensor:
@@ -55,28 +53,22 @@ def _count(line: Tensor) -> Tensor:
 
 def _weights(line: Tensor, count: Tensor, size: int, num: Tensor, den: Tensor) -> Tensor:
     """Return the weight of each pixel of a line in each pixel of the result, in units of 2^-22 (size, count)."""
-    f = torch.clamp_min(num // (GAP * den), 1)
-    margin = count * den - size * num  # what is cut from both ends, times den
-    left = torch.where(f > 1, torch.clamp_min(margin - num, 0) // (2 * den), 0)
-    last = (count * den + size * num + num + 2 * den - 1) // (2 * den)
-    right = torch.where(f > 1, torch.minimum(count, last), count)
-    pixel = torch.ones_like(line, dtype=torch.int64).cumsum(0) - 1 - left
-    block = torch.clamp_min(pixel, 0) // f
-    centre = margin - 2 * den * left + (2 * torch.arange(size) + 1) * num
-    weights = torch.clamp_min(2 * torch.maximum(num, den * f) - ((2 * block + 1) * den * f - centre[:, None]).abs(), 0)
-    weights = torch.where((pixel >= 0) & (pixel < right - left), weights, 0)
-    length = torch.minimum(f, right - left - block * f).clamp_min(1)  # of a block: the last may be shorter
-    total = (weights * f // length).sum(1, keepdim=True) // f
-    units: Tensor = (weights * 2 ** (BITS + 1) + total * length) // (2 * total * length)
+    pixel = torch.ones_like(line, dtype=torch.int64).cumsum(0) - 1
+    margin = count * den - size * num
+    centre = margin + (2 * torch.arange(size) + 1) * num
+    weights = torch.clamp_min(2 * torch.maximum(num, den) - ((2 * pixel + 1) * den - centre[:, None]).abs(), 0)
+    total = weights.sum(1, keepdim=True)
+    units: Tensor = (weights * 2 ** (BITS + 1) + total) // (2 * total)
     return units
 
 
-def _halves(weights: Tensor) -> tuple[Tensor, Tensor]:
-    high = weights // 2**HALF_BITS
-    return high.float(), (weights - high * 2**HALF_BITS).float()
+def _parts(weights: Tensor) -> tuple[Tensor, Tensor]:
+    high = weights // 2**LOW_BITS
+    return high.float(), (weights - high * 2**LOW_BITS).float()
 
 
 def _joined(high: Tensor, low: Tensor) -> Tensor:
-    """Return (high 2^11 + low) / 2^22, rounded to a whole number from 0 to 255."""
-    carry = torch.floor((low + 2.0 ** (BITS - 1)) / 2**HALF_BITS)
-    return torch.floor((high + carry) / 2**HALF_BITS).clamp(0.0, 255.0)
+    """Return (high 2^6 + low) / 2^22, rounded to a whole number from 0 to 255."""
+    carry = torch.floor(low / 2**LOW_BITS)  # what is left of `low` cannot change the rounding
+    half = 2.0 ** (BITS - LOW_BITS - 1)
+    return torch.floor((high + carry + half) / 2 ** (BITS - LOW_BITS)).clamp(0.0, 255.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 from itaml.errors import SettingsError
@@ -32,6 +33,16 @@ def check_number(name: str, value: Any, *, least: float, limit: float = float("i
     ):
         limits = f"at least {least}" if limit == float("inf") else f"between {least} and {limit}"
         raise SettingsError(f"{name} must be a number {limits}, not {value!r:.60}")
+
+
+def check_settings(name: str, value: Any) -> None:
+    """Refuse what does not give settings their values by name.
+
+    Raises:
+        SettingsError: it is neither None nor a dictionary whose keys are text.
+    """
+    if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
+        raise SettingsError(f"{name} must be a dictionary such as {{'adapt_steps': 5}}, not {value!r:.60}")
 
 
 def check_unknown(value: Any) -> None:

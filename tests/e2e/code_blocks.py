@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ def commands(text: str) -> Iterator[list[str]]:
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["itaml"]:
-            yield words[1:]
+            yield list(takewhile(lambda word: word not in (">", "|", "&"), words[1:]))
 
 
 def check_command(arguments: list[str]) -> None:

@@ -61,7 +61,7 @@ def export_onnx(classifier: ImageClassifier, path: str | os.PathLike[str], *, in
         MissingExtraError: the extra `export` is not installed.
     """
     for module in ("onnx", "onnxscript", "onnxruntime"):
-        import_optional(module, EXTRA, "exported model")
+        import_optional(module, EXTRA, "an exported model")
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def open_session(file: str | os.PathLike[str] | bytes, *, threads: int = 0) -> A
     Raises:
         CheckpointError: the file cannot be read.
     """
-    runtime = import_optional("onnxruntime", EXTRA, "exported model")
+    runtime = import_optional("onnxruntime", EXTRA, "an exported model")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3

@@ -82,7 +82,7 @@ def import_optional(module: str, package: str, name: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.split(".")[0] == module.split(".", maxsplit=1)[0]:
-            raise MissingExtraError(f"the backbone {name} needs {package}: pip install {package}") from error
+            raise MissingExtraError(f"{name} needs {package}: pip install {package}") from error
         raise MissingExtraError(f"{package}, which {name} needs, cannot be imported: {error}") from error
     except (ImportError, RuntimeError, OSError) as error:  # a torchvision built for another torch raises RuntimeError
         raise MissingExtraError(f"{package}, which {name} needs, cannot be imported: {error}") from error

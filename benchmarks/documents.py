@@ -55,6 +55,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-optimiser": reproduction.optimiser,
     "reproduction-what-matters": reproduction.what_matters,
     "reproduction-trials": reproduction.trials,
+    "cifar-trials": reproduction.cifar_trials,
     "reproduction-tuned": reproduction.tuned,
     "reproduction-tuned-digits": lambda: reproduction.tuned("tune-paper-digits"),
     "reproduction-authors-cifar": reproduction.authors_cifar,

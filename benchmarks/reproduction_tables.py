@@ -78,6 +78,17 @@ def trials() -> str:
     return table(["preset", "trial", "seeds", "class@1", "class@20"], rows)
 
 
+def cifar_trials() -> str:
+    """Return the small trials of ingredients for CIFAR-100, on validation images."""
+    rows = []
+    for name, trial in load("cifar-trials")["trials"].items():
+        last = trial["after_each_task"][-1]
+        each = ", ".join(f"{100 * value:.1f}" for value in last["by_task"])
+        first = 100 * trial["after_each_task"][0]["class@1"]
+        rows.append([name, f"{first:.1f}", f"{100 * last['class@1']:.1f}", each, f"{100 * last['class@20']:.1f}"])
+    return table(["trial", "class@1 after task 1", "class@1 after task 3", "of tasks 1, 2, 3", "class@20"], rows)
+
+
 def tuned(study_name: str = "tune-released-mnist") -> str:
     """Return the trials of `itaml tune` for a preset, those that were not finished too."""
     study = load(study_name)

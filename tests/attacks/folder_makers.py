@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from itaml.modelstore.checksummed_json import add_checksum, checksum_of
+from itaml.modelstore.checksummed_json import FORMAT, add_checksum, checksum_of
 from itaml.modelstore.model_folder import KIND
 from itaml.storage import dump_state, parse_state
 
@@ -59,7 +59,7 @@ def put_thing(path: Path, precious: Path, thing: str) -> None:
         path.symlink_to({"precious": str(precious), "itself": str(path), "parent": ".."}.get(thing, thing))
 
 
-def write_record(model: Path, body: dict[str, Any], *, number: int = 2) -> None:
+def write_record(model: Path, body: dict[str, Any], *, number: int = FORMAT) -> None:
     """Write a record as somebody could who knows the format, and point to it."""
     inner = {key: value for key, value in body.items() if key not in ("itaml", "format", "checksum")}
     data = add_checksum("model", inner, number=number)
@@ -115,7 +115,7 @@ def wrong_record(model: Path, draw: random.Random) -> str:
     for _ in range(draw.choice((1, 1, 2, 3))):
         body = change_somewhere(body, draw)
         body = body if isinstance(body, dict) else {}
-    number = draw.choice((2, 2, 2, 2, 1, 0, -(10**9), 3, 10**40))
+    number = draw.choice((FORMAT, FORMAT, FORMAT, 2, 1, 0, -(10**9), FORMAT + 1, 10**40))
     try:
         write_record(model, body, number=number)
     except (ValueError, UnicodeEncodeError):  # not a number in JSON, or not text: as bytes, then

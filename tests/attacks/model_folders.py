@@ -57,8 +57,9 @@ def prepare(original: Path, root: Path, digits: Path, number: int, draw: random.
     model = copied(original, root / "x" / "m")
     (root / "x" / "images").symlink_to(digits / "test")
     (root / "x" / "more").symlink_to(digits / "more")
-    things = [(file, thing) for file in (*FILES, "versions", "versions/000001") for thing in THINGS]
-    texts = [(file, text) for file in FILES for text in TEXTS]
+    files = (*FILES, str(sorted((model / "tables").iterdir())[0].relative_to(model)))
+    things = [(file, thing) for file in (*files, "versions", "versions/000001", "tables") for thing in THINGS]
+    texts = [(file, text) for file in files for text in TEXTS]
     kind = number % 5
     if kind == 0:
         file, thing = things[(number // 5) % len(things)]

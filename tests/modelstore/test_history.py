@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from itaml.modelstore.checksummed_json import add_checksum, checksum_of, verify_checksum
+from itaml.modelstore.checksummed_json import FORMAT, add_checksum, checksum_of, verify_checksum
 from itaml.modelstore.history import MAX_SCORES, accuracy_of, mean_accuracy, with_learn
 from itaml.modelstore.manifest import LearnRecord, TaskScore
 from modelstore_support import digits_of, tiny_model
@@ -73,7 +73,9 @@ def test_the_checksum_is_the_last_line_of_a_record_and_covers_all_before_it(body
     data = add_checksum("model", body)
     value = json.loads(data)
     checksum = value.pop("checksum")
-    text = json.dumps({"itaml": "model", "format": 2, **body}, indent=1, ensure_ascii=False) + "\n"
+    lines = {"itaml": "model", "format": FORMAT, **body}.items()
+    shown = [f' "{key}": {json.dumps(item, ensure_ascii=False, separators=(",", ":"))}' for key, item in lines]
+    text = "{\n" + ",\n".join(shown) + "\n}\n"
     assert list(value) == ["itaml", "format", *body]
     assert checksum == hashlib.sha256(text.encode()).hexdigest() == checksum_of(data)
     assert verify_checksum(Path("model.json"), data, kind="model").body == body

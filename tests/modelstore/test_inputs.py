@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from itaml.errors import DataError
+from itaml.modelstore.checksummed_json import FORMAT
 from itaml.modelstore.class_names import check_names, match_names
 from itaml.modelstore.image_classifier import ImageClassifier
 from modelstore_support import Ran
@@ -62,7 +63,7 @@ def test_learn_predict_info_verify_rollback(itaml: Itaml, digits: Path, tmp_path
     assert json.loads(out)["new"] == ["digit 7"]
     assert itaml("verify", model).out.endswith("all as written\n")
     code, out, _ = itaml("info", model, "--exemplars", tmp_path / "sheet.png")
-    assert "format 2" in out
+    assert f"format {FORMAT}" in out
     assert "digit 4, digit 5, digit 6" in out
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.height > 8 * 48

@@ -69,6 +69,7 @@ def test_corrections_are_followed(classifier: ImageClassifier) -> None:
 
 def test_the_oldest_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned_images, "LIMIT", 3)
+    monkeypatch.setattr(learned_images, "DROPPED", 1)
     digests = [bytes([number] * 16) for number in range(5)]
     found = NO_IMAGES.with_images(digests[:2], torch.tensor([0, 1])).with_images(digests[2:], torch.tensor([1, 0, 2]))
     assert found.pairs() == [(1, digests[2]), (0, digests[3]), (2, digests[4])]

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from itaml.errors import CheckpointError, ItamlError, MissingExtraError, UsageError
 from itaml.exchange.model_card import model_card
-from itaml.modelstore.model_folder import EXEMPLARS, POINTER, VERSIONS
+from itaml.modelstore.model_folder import POINTER, VERSIONS
 from itaml.modelstore.repair import verify
+from itaml.modelstore.shared_files import EXEMPLARS, TABLES
 
 if TYPE_CHECKING:
     from itaml.modelstore.image_classifier import ImageClassifier
 
 CARD = "README.md"
-PATTERNS = [POINTER, f"{VERSIONS}/*", f"{EXEMPLARS}/*", CARD]  # what is pulled, and nothing else
+PATTERNS = [POINTER, f"{VERSIONS}/*", f"{EXEMPLARS}/*", f"{TABLES}/*", CARD]  # what is pulled, and nothing else
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MAX_PULLED = 20_000_000_000  # bytes
 
@@ -117,7 +118,7 @@ def _take(loaded: Path, clean: Path, repo: str) -> None:
     """Copy the regular files that belong to a model; links and everything else are left behind or refused."""
     total = 0
     for folder, names, files in os.walk(loaded):
-        names[:] = [name for name in names if name in (VERSIONS, EXEMPLARS) or Path(folder) != loaded]
+        names[:] = [name for name in names if name in (VERSIONS, EXEMPLARS, TABLES) or Path(folder) != loaded]
         for name in (*files, *names):
             source = Path(folder) / name
             if source.is_symlink() or not (source.is_file() or source.is_dir()):

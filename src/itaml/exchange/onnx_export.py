@@ -20,6 +20,7 @@ from itaml.exchange.export_check import MOST_CHECKED, Run, compare, kept_images
 from itaml.exchange.export_network import OUTPUTS, ExportNetwork
 from itaml.exchange.onnx_graph import export_metadata, in_single_precision
 from itaml.models.backbones.module import import_optional
+from itaml.modelstore.loaded_model import restore
 from itaml.safe_files import read_regular, reason_of
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def trace(classifier: ImageClassifier) -> tuple[torch.export.ExportedProgram, di
     """Return a model as a program for batches and images of any size, and its metadata (see `export_onnx`)."""
     if classifier._model.learner is None:
         raise DataError(f"{classifier.path} has not learned anything yet, so there is nothing to export")
-    model = classifier._model.copy(Compute(device="cpu"))
+    loaded = classifier._model
+    model = restore(loaded.manifest, loaded.state(), Compute(device="cpu"), like=loaded.learner)
     samples = next(iter(model.validation_images.values()), None)
     shape = model.manifest.shape if samples is None else samples.shape[1:]
     assert shape is not None

@@ -10,7 +10,9 @@ returns is the same.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -116,8 +118,8 @@ class Memory:
 
     def _new_store(self, images: ImageSet, shares: Mapping[ClassId, int]) -> MappedStore | None:
         """Return a mapped store for all that can be kept, if it is large; the budget itself may be without bound."""
-        there = {c: int((images.labels == c).sum()) + len(self._images.get(c, ())) for c in shares}
-        count = sum(min(share, there[c]) for c, share in shares.items())
+        there = Counter(images.labels.tolist())
+        count = sum(min(share, there[c] + len(self._images.get(c, ()))) for c, share in shares.items())
         pixels = count * math.prod(images.shape)
         if pixels * 8 <= mapped_store.MAP_ABOVE:  # whatever their type is
             return None
@@ -160,7 +162,8 @@ class Memory:
             self._keys[class_id] = self._keys[class_id][positions]
 
     def _shrink(self, class_id: ClassId, share: int) -> None:
-        self.keep(class_id, torch.arange(min(self.count(class_id), share)))
+        if self.count(class_id) > share:
+            self.keep(class_id, torch.arange(share))
 
     def remove(self, class_id: ClassId) -> None:
         """Drop a class and its exemplars; a class that has none is dropped already."""
@@ -200,24 +203,25 @@ class Memory:
         kept = [c for c in (self._images if classes is None else classes) if c in self._images and self.count(c)]
         if not kept:
             return None
-        labels = torch.cat([torch.full((self.count(c),), c) for c in kept])
+        labels = torch.tensor(kept).repeat_interleave(torch.tensor([self.count(c) for c in kept]))
         rows = [None if self._store is None else self._store.rows_of(self._images[c]) for c in kept]
         mapped = [one for one in rows if one is not None]
         if self._store is not None and len(mapped) == len(kept):  # no image is copied
             return ImageSet(ArrayPixels(self._store.values), labels, torch.cat(mapped))
         return ImageSet.from_arrays(torch.cat([self._images[c] for c in kept]), labels)
 
+    def copy(self) -> Memory:
+        """Return a memory of the same images that can be changed by itself."""
+        twin = copy(self)
+        twin._images, twin._keys = dict(self._images), dict(self._keys)
+        return twin
+
     def state_dict(self) -> dict[str, object]:
         """Return everything that is kept."""
-        state: dict[str, object] = {
-            "budget": self.budget,
-            "selection": self.selection,
-            "classes": list(self._images),
-            "images": {str(class_id): pixels for class_id, pixels in self._images.items()},
-        }
-        if self._keys:
-            state["keys"] = {str(class_id): keys for class_id, keys in self._keys.items()}
-        return state
+        images, keys = ({str(c): part for c, part in kept.items()} for kept in (self._images, self._keys))
+        state: dict[str, object] = {"budget": self.budget, "selection": self.selection}
+        state |= {"classes": list(self._images), "images": images}
+        return state | ({"keys": keys} if keys else {})
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Restore a saved memory.

@@ -30,10 +30,10 @@ class PretrainingClasses:
             features: transformed features (n, d), or means of such.
             variance: of each feature around these means (d,): the mean of squares is the square of the mean and this.
         """
-        values = features.double()
+        values = features
         if self.transform == "sqrt":
             values = values.sign() * (values.square() + variance)
-        return (values.float() @ self.weight.T + self.bias).softmax(1).sqrt().double()
+        return (values.float() @ self.weight.T + self.bias).softmax(1).sqrt().to(features.dtype)
 
 
 @lru_cache(maxsize=4)

@@ -9,6 +9,7 @@ its version, and the pointer (`current.json`) has its checksum, so that a record
 | 1      | history, options, validation images                                                                       |
 | 2      | version number and pixel format in the record, its checksum in the pointer, the key `images`, counts    |
 |        | of duplicates and of images whose label was changed                                                       |
+| 3      | tables of the state in files that versions share, a row of values for each stored image                   |
 
 Older formats are brought up to date one number at a time (`MIGRATIONS`) when they are read; the files on disk stay as
 they are until the next learn writes a version in the present format.
@@ -28,7 +29,7 @@ from itaml.errors import CheckpointError
 from itaml.migration import migrate_manifest
 from itaml.storage import parse_json
 
-FORMAT = 2
+FORMAT = 3
 MAX_VERSIONS = 999_999_999
 Json = dict[str, Any]
 END = b"\n}\n"
@@ -148,4 +149,10 @@ def migrate(kind: str, body: Json, number: int) -> Json:
 
 
 def _text(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """Return JSON with a line for each key: an indent takes several times as long and as much room."""
+    lines = [f" {json.dumps(key)}: {_line(item)}" for key, item in value.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

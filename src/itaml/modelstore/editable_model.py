@@ -12,7 +12,6 @@ from itaml.learners.compute import limited_threads
 from itaml.learners.frozen import FrozenLearner
 from itaml.modelstore import class_editing as editing
 from itaml.modelstore.class_editing import EditReport, find_class
-from itaml.modelstore.exemplar_files import sweep
 from itaml.modelstore.history import with_edit
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.purging import earlier_version, known_classes, purged, under_same_names
@@ -132,7 +131,7 @@ class EditableModel(StoredModel):
         self._pointer = write_with_past(
             self._folder, done.manifest, _state(done), None if past is None else (past.manifest, _state(past))
         )
-        sweep(self._folder)
+        self._folder.sweep_shared()
         if isinstance(model.learner, FrozenLearner):
             model.learner.cache.clear()  # it holds features of their images
         self._model = done

@@ -51,20 +51,29 @@ def read_checked(path: Path, expected: FileSum) -> bytes:
     Raises:
         CheckpointError: it is missing, unreadable, truncated, changed, or not a regular file.
     """
-    try:
-        with open_regular(path, limit=STATE_LIMIT) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size != expected.size:
-                raise CheckpointError(f"{path} is damaged: {size} bytes instead of {expected.size}; {MEND}")
-            data = file.read(expected.size)
-    except (OSError, UnsafeFileError) as error:
-        raise _refused(path, error) from error
+    data = read_expected(path, expected.size)
     if file_sum(data) != expected:
         raise CheckpointError(f"{path} is damaged: its checksum does not fit; {MEND}")
     return data
 
 
-def file_sum(data: bytes) -> FileSum:
+def read_expected(path: Path, size: int) -> bytes:
+    """Read a file whose size is known; the caller compares its content.
+
+    Raises:
+        CheckpointError: it is missing, unreadable, of another size, or not a regular file.
+    """
+    try:
+        with open_regular(path, limit=STATE_LIMIT) as file:
+            found = os.fstat(file.fileno()).st_size
+            if found != size:
+                raise CheckpointError(f"{path} is damaged: {found} bytes instead of {size}; {MEND}")
+            return file.read(size)
+    except (OSError, UnsafeFileError) as error:
+        raise _refused(path, error) from error
+
+
+def file_sum(data: bytes | memoryview) -> FileSum:
     """Return the size and checksum of a file's bytes."""
     return FileSum(size=len(data), sha256=hashlib.sha256(data).hexdigest())
 

@@ -1,8 +1,8 @@
 """Which images a model has learned, by the digests of their content, also where it does not keep them.
 
 Learners of sums would count an image twice that is learned twice. Exemplars are recognised because they are kept; of
-every image 20 bytes are kept: its digest and its class. The newest `LIMIT` images are remembered, which takes 2 MB per
-version at most; an older image that is not an exemplar would be counted again.
+every image 20 bytes are kept: its digest and its class. At most `LIMIT` images are remembered, which takes 2 MB; then
+the oldest `DROPPED` go, and one of them that is not an exemplar would be counted again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itaml.data.images import ClassId
 from itaml.errors import CheckpointError
 
 LIMIT = 100_000
+DROPPED = 10_000  # go at a time beyond the limit: what is before stays the same from version to version
 DIGEST = 16  # bytes
 
 
@@ -40,7 +41,8 @@ class LearnedImages:
             return self
         added = torch.frombuffer(bytearray(b"".join(digests)), dtype=torch.uint8).view(-1, DIGEST)
         together = torch.cat([self.digests, added]), torch.cat([self.labels, labels.int()])
-        return LearnedImages(*(part[-LIMIT:].clone() for part in together))
+        start = -(-max(0, len(together[1]) - LIMIT) // DROPPED) * DROPPED
+        return LearnedImages(*(part[start:].clone() for part in together))
 
     def without(self, gone: frozenset[tuple[ClassId, bytes]]) -> LearnedImages:
         """Return these images without some."""

@@ -114,10 +114,6 @@ class Model:
         state = {"learner": self.ready.state_dict(), "validation": images, "confidence": confidence}
         return state | ({"learned": self.learned.state_dict()} if len(self.learned.labels) else {})
 
-    def copy(self, compute: Compute) -> Model:
-        """Return an equal model that can be trained while this one stays as it is."""
-        return self if self.learner is None else restore(self.manifest, self.state(), compute, like=self.learner)
-
 
 def image_memory(learner: Learner) -> Memory | None:
     """Return the exemplar memory of a learner that keeps images as they are, None for every other learner."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 
 from itaml.config import Settings
 from itaml.data.fitting import Fitting, Interpolation
@@ -23,7 +23,9 @@ Count = Annotated[Whole, Field(ge=0)]
 Side = Annotated[Whole, Field(ge=1, le=4096)]
 Name = Annotated[str, Field(min_length=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Json = dict[str, Any]
+KINDS = ("exemplar", "validation")  # of stored images
 
 
 class Options(Settings):
@@ -60,8 +62,35 @@ class StoredImage(Settings):
     label: Count  # class id
     kind: Literal["exemplar", "validation"]
     digest: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]  # of the pixels that were learned
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]  # of the file, and its name
+    sha256: Sha256  # of the file, and its name
     size: Count  # bytes of the file
+
+
+def _stored_images(value: Any) -> Any:
+    """Return the images of a record, which has a row of values for each (a dictionary, in older formats)."""
+    if not isinstance(value, list | tuple) or not all(isinstance(row, list) for row in value):
+        return value
+    return tuple(_stored_image(row) for row in value)
+
+
+def _stored_image(row: list[Any]) -> StoredImage:
+    """Check a row as pydantic would: much faster, and there are thousands of them."""
+    label, kind, digest, sha256, size = row
+    whole = type(label) is int and type(size) is int and min(label, size) >= 0
+    if not (whole and kind in KINDS and _is_hex(digest, 32) and _is_hex(sha256, 64)):
+        raise ValueError("not an image: class, kind, digest, sha256, size")
+    return StoredImage.model_construct(label=label, kind=kind, digest=digest, sha256=sha256, size=size)
+
+
+def _is_hex(value: Any, length: int) -> bool:
+    return isinstance(value, str) and len(value) == length and not value.strip("0123456789abcdef")
+
+
+StoredImages = Annotated[
+    tuple[StoredImage, ...],
+    BeforeValidator(_stored_images),
+    PlainSerializer(lambda images: [[i.label, i.kind, i.digest, i.sha256, i.size] for i in images], when_used="json"),
+]
 
 
 class TaskRecord(Settings):
@@ -124,7 +153,8 @@ class Manifest(Settings):
     tasks: tuple[TaskRecord, ...] = ()
     learns: tuple[LearnRecord, ...] = ()
     edits: tuple[EditRecord, ...] = ()
-    stored_images: tuple[StoredImage, ...] = ()  # in files of their own
+    stored_images: StoredImages = ()  # in files of their own
+    tables: dict[Sha256, Count] = Field(default_factory=dict)  # bytes of the files of its tables (see `shared_tables`)
     written_by: str = ""
     files: dict[str, FileSum] = Field(default_factory=dict)
 
@@ -157,3 +187,16 @@ def manifest_from(path: Path, body: Json) -> Manifest:
     if any(image.label >= len(manifest.classes) for image in manifest.stored_images):
         raise CheckpointError(f"{path} does not describe a model (stored_images: of a class that is not there)")
     return manifest
+
+
+def shared_names(path: Path, body: Json) -> set[str]:
+    """Return the names of the shared files of a version, from the body of its record; `path` is for messages.
+
+    Raises:
+        CheckpointError: it does not say.
+    """
+    try:
+        images = (image["sha256"] if isinstance(image, dict) else image[3] for image in body.get("stored_images", ()))
+        return {*images, *body.get("tables", ())}
+    except (TypeError, LookupError, AttributeError) as error:
+        raise CheckpointError(f"{path} does not describe a model (stored_images or tables)") from error

@@ -7,6 +7,7 @@ MODEL/
   versions/000003/        one complete version: model.json, state.safetensors
   versions/000002/        the one before it, for `rollback`
   exemplars/              images that versions share, named by their content (see `exemplar_files`)
+  tables/                 rows of tensors that versions share, named by their content (see `shared_tables`)
 ```
 
 Every learn and every correction has the next number; version 0 is the empty model. A new version is written under a
@@ -27,11 +28,12 @@ from itaml.errors import CheckpointError, ItamlError, UsageError
 from itaml.modelstore.checksummed_json import Pointer, pointer_from, verify_checksum
 from itaml.modelstore.file_checks import UnreadableError, read_bytes, read_checked
 from itaml.modelstore.manifest import Manifest, manifest_from
+from itaml.modelstore.shared_files import EXEMPLARS, TABLES, sweep, tables
+from itaml.modelstore.shared_tables import join
 from itaml.safe_files import is_impossible_path, leftover, reason_of
 from itaml.storage import State, parse_state
 
 POINTER, LOCK, VERSIONS, RECORD, TENSORS = "current.json", "lock", "versions", "model.json", "state.safetensors"
-EXEMPLARS = "exemplars"
 CHECKPOINT = "learning.safetensors"  # of a learn that is under way, or was interrupted
 KIND = "library state"
 ATTEMPTS = 50  # to read a version while writers replace versions
@@ -127,6 +129,7 @@ class ModelFolder:
         path, state = self.folder(pointer.number) / TENSORS, None
         if TENSORS in manifest.files:
             state = parse_state(path, read_checked(path, manifest.files[TENSORS]), kind=KIND, checked=True)
+            state = join(state, manifest.tables, tables(self.path).read)
         return Version(Pointer(pointer.number, checksum), manifest, state)
 
     def read_facts(self, pointer: Pointer) -> tuple[Manifest, str]:
@@ -189,6 +192,11 @@ class ModelFolder:
         except ItamlError:
             return None
 
+    def sweep_shared(self) -> None:
+        """Remove shared files that no version names; only for a process that holds the lock."""
+        with suppress(ItamlError):
+            sweep(self.path, [self.folder(number) / RECORD for number in self.numbers()])
+
     def folder(self, number: int) -> Path:
         """Return the folder of a version."""
         return self.path / VERSIONS / f"{number:06d}"
@@ -200,7 +208,7 @@ def interrupted(name: str) -> bool:
 
 
 def _ours(name: str) -> bool:
-    return name in (LOCK, VERSIONS, EXEMPLARS, CHECKPOINT) or interrupted(name)
+    return name in (LOCK, VERSIONS, EXEMPLARS, TABLES, CHECKPOINT) or interrupted(name)
 
 
 def _listed(folder: Path) -> list[str]:

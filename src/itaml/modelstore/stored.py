@@ -13,6 +13,7 @@ from itaml.modelstore.checksummed_json import FORMAT, Pointer
 from itaml.modelstore.description import TaskInfo, describe, learned_tasks
 from itaml.modelstore.exemplar_files import read_file
 from itaml.modelstore.loaded_model import Model, restored
+from itaml.modelstore.model_copy import copied
 from itaml.modelstore.model_display import model_html
 from itaml.modelstore.model_folder import ModelFolder, Version, size_on_disk
 from itaml.modelstore.verification import problems
@@ -136,7 +137,7 @@ class StoredModel:
         if not self._folder.exists():
             return self._model
         if self._folder.current() == self._pointer:
-            return self._model.copy(self._compute)
+            return copied(self._model, self._compute)
         version = self._folder.read()
         if self._pointer == NOT_WRITTEN and not version.manifest.classes:
             return self._model  # the options of a model that has learned nothing are replaced

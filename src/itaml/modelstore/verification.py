@@ -76,4 +76,4 @@ def _check_version(folder: ModelFolder, pointer: Pointer) -> int:
     files = {image.sha256: image for image in manifest.stored_images}
     for image in files.values():
         read_file(folder, image)
-    return len(names) + len(files)
+    return len(names) + len(files) + len(manifest.tables)

@@ -11,16 +11,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from itaml._version import __version__
 from itaml.errors import CheckpointError, ItamlError, UsageError
-from itaml.modelstore import exemplar_files
 from itaml.modelstore.checksummed_json import MAX_VERSIONS, Pointer, add_checksum, checksum_of
 from itaml.modelstore.file_checks import UnreadableError, disk_error, file_sum, remove
 from itaml.modelstore.lock import acquire, release
 from itaml.modelstore.manifest import Manifest
 from itaml.modelstore.model_folder import (
-    EXEMPLARS,
     KIND,
     LOCK,
     RECORD,
@@ -30,6 +29,8 @@ from itaml.modelstore.model_folder import (
     Version,
     interrupted,
 )
+from itaml.modelstore.shared_files import EXEMPLARS, TABLES, Contents, exemplars, tables
+from itaml.modelstore.shared_tables import split
 from itaml.storage import State, dump_state, sync_folder, write_atomically
 
 logger = logging.getLogger(__name__)
@@ -56,9 +57,8 @@ def changing(model: ModelFolder) -> Iterator[None]:
     finally:
         with suppress(ItamlError, OSError):
             if new and not model.numbers():
-                remove(model.path / VERSIONS)
-                remove(model.path / EXEMPLARS)
-                remove(model.path / LOCK)  # while it is held: nobody else can be in here
+                for name in (VERSIONS, EXEMPLARS, TABLES, LOCK):  # the lock while it is held: nobody else is in here
+                    remove(model.path / name)
                 model.path.rmdir()
         release(handle)
 
@@ -75,9 +75,7 @@ def _reported(model: ModelFolder) -> Iterator[None]:
         raise disk_error(model.path, error, outcome) from error
 
 
-def write(
-    model: ModelFolder, manifest: Manifest, state: State | None, images: exemplar_files.Contents | None = None
-) -> Pointer:
+def write(model: ModelFolder, manifest: Manifest, state: State | None, images: Contents | None = None) -> Pointer:
     """Write a complete version, point to it, and remove all but the last two; only inside `changing`.
 
     Args:
@@ -96,7 +94,7 @@ def write(
             number = 0
         else:
             number = numbers[-1] + 1 if numbers else min(len(manifest.classes), 1)
-        exemplar_files.write_files(model, images or {})
+        exemplars(model.path).write(images or {})
         pointer = _write_version(model, number, manifest, state)
     _prune(model, lambda numbers: numbers[-KEPT:])
     return pointer
@@ -113,7 +111,7 @@ def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: S
     draft = Path(tempfile.mkdtemp(dir=home, prefix=f".{number:06d}."))
     pointer = None
     try:
-        pointer = _fill(draft, number, manifest, state)
+        pointer = _fill(model, draft, number, manifest, state)
         if anew:
             (draft / RECORD).replace(folder / RECORD)
             remove(draft)
@@ -130,15 +128,16 @@ def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: S
     return pointer
 
 
-def _fill(draft: Path, number: int, manifest: Manifest, state: State | None) -> Pointer:
-    """Write the files of a version into a folder."""
-    files = {}
+def _fill(model: ModelFolder, draft: Path, number: int, manifest: Manifest, state: State | None) -> Pointer:
+    """Write the files of a version into a folder, after the tables that it may share with other versions."""
+    changes: dict[str, Any] = {"version": number, "files": {}, "tables": {}, "written_by": f"itaml {__version__}"}
     if state is not None:
+        state, rows = split(state)
+        tables(model.path).write(rows)
         data = dump_state(state, kind=KIND, checksum=False)
         write_atomically(draft / TENSORS, data)
-        files[TENSORS] = file_sum(data)
-    manifest = manifest.model_copy(update={"version": number, "files": files, "written_by": f"itaml {__version__}"})
-    record = add_checksum("model", manifest.model_dump(mode="json"))
+        changes |= {"files": {TENSORS: file_sum(data)}, "tables": {name: len(part) for name, part in rows.items()}}
+    record = add_checksum("model", manifest.model_copy(update=changes).model_dump(mode="json"))
     write_atomically(draft / RECORD, record)
     draft.chmod(0o755)
     return Pointer(number, checksum_of(record))
@@ -157,7 +156,7 @@ def write_with_past(
         pointer = _write_version(model, old[-1] + 1, manifest, state)
         if past is not None:
             draft = Path(tempfile.mkdtemp(dir=model.path / VERSIONS, prefix=f".{old[-1]:06d}."))
-            _fill(draft, old[-1], *past)
+            _fill(model, draft, old[-1], *past)
         for number in old:
             folder = model.folder(number)
             remove(folder.rename(folder.with_name(f".{folder.name}.old")))
@@ -228,7 +227,7 @@ def _prune(model: ModelFolder, keep: Callable[[list[int]], list[int]]) -> None:
             old = model.folder(number)
             with suppress(OSError):
                 remove(old.rename(old.with_name(f".{old.name}.old")))
-    exemplar_files.sweep(model)
+    model.sweep_shared()
 
 
 def _sweep(model: ModelFolder) -> None:
@@ -242,7 +241,7 @@ def _sweep(model: ModelFolder) -> None:
         _prune(model, lambda numbers: [number for number in numbers if number <= now.number])
 
 
-def copy_version(version: Version, target: ModelFolder, images: exemplar_files.Contents) -> None:
+def copy_version(version: Version, target: ModelFolder, images: Contents) -> None:
     """Write a version with the files of its exemplars as the first of another model."""
     with changing(target):
         if target.exists():

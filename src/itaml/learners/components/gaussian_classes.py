@@ -118,12 +118,19 @@ def calibrate_gaussian_classes(
         refuse: share of known images that may be called unknown.
         pretraining: the classifier of the backbone, which helps to tell unknown images.
     """
-    rows, scatter = calibration_rows(features, labels), within_scatter(statistics)
+    rows, scatter = calibration_rows(features, labels), within_scatter(statistics, fast=True)
     if shrinkage is None:
         shrinkage = choose_shrinkage(statistics, features[rows], labels[rows], scatter=scatter)
     default = TEMPERATURE_PER_FEATURE * statistics.features
     left_out = leave_one_out(
-        statistics, features, labels, shrinkage=shrinkage, pretraining=pretraining, rows=rows, scatter=scatter
+        statistics,
+        features,
+        labels,
+        shrinkage=shrinkage,
+        pretraining=pretraining,
+        rows=rows,
+        scatter=scatter,
+        fast=True,
     )
     if left_out is None:
         return HeadFit(default, fit_unknown_detector(torch.zeros(0, 1, dtype=torch.float64), refuse=refuse), shrinkage)

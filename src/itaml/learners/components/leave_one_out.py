@@ -20,6 +20,8 @@ from itaml.learners.components.similar_images import similar_images, with_mates
 from itaml.learners.components.statistics import FeatureStatistics
 from itaml.models.pretraining_classes import PretrainingClasses
 
+MOST_CLASSES = 256  # of more, affinities are computed with those of the images that are left out alone
+
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
@@ -88,6 +90,7 @@ def leave_one_out(
     pretraining: PretrainingClasses | None = None,
     rows: Tensor | None = None,
     scatter: Tensor | None = None,
+    fast: bool = False,
 ) -> LeaveOneOut | None:
     """Return what LDA says of training images when each is left out, with images of the same occasion.
 
@@ -99,24 +102,27 @@ def leave_one_out(
         pretraining: the classifier of the backbone, for the affinities.
         rows: the images to leave out (m,), all if not given; the others only go with images of their occasion.
         scatter: that within classes, if it is known already.
+        fast: see `whitened_images`.
 
     Returns:
         None if there are too few images to leave one out and still have a covariance.
     """
     columns = columns_of(statistics, labels)
     classes = None if rows is None else columns[rows].unique().tolist()
-    residuals = features.double() - statistics.means[columns]
+    residuals = features.float() - statistics.means.float()[columns]
     groups = similar_images(residuals, columns, statistics.counts, classes=classes)
     if rows is not None:
         taken, groups = with_mates(groups, rows)
         features, columns = features[taken], columns[taken]
-    white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter)
+    white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter, fast=fast)
     if white is None:
         return None
     products, strange = products_left_out(white, groups)
     own = columns[: len(groups)]
     known = LeftOutScores(products, own, left_out_counts(statistics.counts, own, groups))
-    return LeaveOneOut(known, strange, *_similarities(statistics, features.double(), own, groups, pretraining))
+    return LeaveOneOut(
+        known, strange, *_similarities(statistics, features.to(white.images.dtype), own, groups, pretraining)
+    )
 
 
 def feature_variance(statistics: FeatureStatistics) -> Tensor:
@@ -133,17 +139,18 @@ def _similarities(
     pretraining: PretrainingClasses | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return cosines and affinities (n, classes) with each group left out of the mean of its class."""
-    own = torch.arange(len(columns)), columns
-    removed = torch.stack([features[rows[rows >= 0]].sum(0) for rows in groups])
+    own, dtype = (torch.arange(len(columns)), columns), features.dtype
+    removed = torch.cat([features, torch.zeros_like(features[:1])])[groups].sum(1)  # row -1 is that of no image
     features = features[: len(columns)]
     left = (statistics.counts[columns] - (groups >= 0).sum(1)).clamp_min(1)[:, None]  # 1 for a class's only image
-    without = (statistics.sums[columns] - removed) / left
-    cosines = cosine_similarity(features, statistics.means)
+    without, means = (statistics.sums[columns].to(dtype) - removed) / left, statistics.means.to(dtype)
+    cosines = cosine_similarity(features, means)
     cosines[own] = F.cosine_similarity(features, without, dim=1)
     if pretraining is None:
         return cosines, None
-    variance = feature_variance(statistics)
-    roots = pretraining.roots(features)
-    affinities = roots @ pretraining.roots(statistics.means, variance).T
+    variance = feature_variance(statistics).to(dtype)
+    roots, affinities = pretraining.roots(features), torch.full_like(cosines, -torch.inf)
+    shown = torch.arange(len(means)) if len(means) <= MOST_CLASSES else columns.unique()
+    affinities[:, shown] = roots @ pretraining.roots(means[shown], variance).T
     affinities[own] = (roots * pretraining.roots(without, variance)).sum(1)
     return cosines, affinities

@@ -72,7 +72,7 @@ def products_each_left_out(white: WhitenedImages) -> Products:
     own = torch.arange(len(white.columns)), white.columns
     inner, gram = white.images @ white.means.T, white.means[white.columns] @ white.means.T
     squares, mean_squares = white.images.square().sum(1), white.means.square().sum(1).repeat(len(inner), 1)
-    counts = white.counts.double()[white.columns]
+    counts = white.counts.to(inner.dtype)[white.columns]
     others = (counts - 1).clamp_min(1)  # 1 for a class's only image, whose own column is not used
     rr, xr = squares - 2 * inner[own] + mean_squares[own], squares - inner[own]  # r . r and x . r
     mr = inner - gram  # r . m_c (n, classes)
@@ -92,12 +92,15 @@ def _leave_out(
     taken = groups >= 0
     r = residuals[groups.clamp_min(0)] * taken[:, :, None]  # (n, g, d)
     total = r.sum(1)
-    left = (white.counts[columns] - taken.sum(1)).clamp_min(1).double()[:, None]  # 1 for a class's only image
+    left = (white.counts[columns] - taken.sum(1)).clamp_min(1).to(x.dtype)[:, None]  # 1 for a class's only image
     z = _changes(r, left)  # (n, g + 1, d), or (n, 1, d)
-    update = torch.linalg.inv(torch.eye(z.shape[1], dtype=z.dtype) / max(white.scale, 1e-300) - z @ z.mT)
-    zx, zm = (z @ x[:, :, None])[:, :, 0], z @ means.T  # (n, g + 1), (n, g + 1, classes)
+    update = torch.linalg.inv(torch.eye(z.shape[1], dtype=z.dtype) / max(white.scale, 1e-30) - z @ z.mT)
     plain = Products(x @ means.T, x.square().sum(1), means.square().sum(1).repeat(len(x), 1))
-    strange = _class_left_out(plain, means[columns] @ means.T, columns, zx, zm, update) if classes else plain
+    gram = means[columns] @ means.T
+    zx = (z @ x[:, :, None])[:, :, 0]  # (n, g + 1)
+    alone = torch.equal(groups, rows[:, None])  # then z is a multiple of x - m_c, of which the products are known
+    zm = ((plain.inner - gram) * (1 + 1 / left).sqrt())[:, None] if alone else z @ means.T  # (n, g + 1, classes)
+    strange = _class_left_out(plain, gram, columns, zx, zm, update) if classes else plain
     shift = total / left
     inner, mean_squares, zm = plain.inner.clone(), plain.mean_squares.clone(), zm.clone()
     inner[own] -= (x * shift).sum(1)

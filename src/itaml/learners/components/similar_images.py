@@ -21,7 +21,7 @@ from torch import Tensor
 
 SERIES = 2.0  # ratio of the spreads from which on images are grouped
 SIMILAR = 0.15  # cosine from which on two images are similar
-SAMPLE = 256  # images that all others are compared with for the spread between classes
+SAMPLE = 256, 512  # images that are compared with each other for the spread between classes
 
 
 def similar_images(
@@ -79,8 +79,8 @@ def _within(unit: Tensor, columns: Tensor, count: int, column: int) -> tuple[Ten
 
 def _in_series(unit: Tensor, columns: Tensor, blocks: dict[int, tuple[Tensor, Tensor]]) -> bool:
     same = torch.cat([cosines[cosines.isfinite()] for _, cosines in blocks.values()])
-    chosen = torch.linspace(0, len(unit) - 1, min(SAMPLE, len(unit))).long()
-    different = (unit @ unit[chosen].T)[columns[:, None] != columns[chosen]]
+    some, others = (torch.linspace(0, len(unit) - 1, min(count, len(unit))).long() for count in SAMPLE)
+    different = (unit[some] @ unit[others].T)[columns[some][:, None] != columns[others]]
     if not len(same) or not len(different):
         return False
     return float(same.square().mean()) > SERIES**2 * float(different.square().mean())

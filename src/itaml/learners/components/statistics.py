@@ -19,13 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import torch
 from torch import Tensor
 
 from itaml import distributed
 from itaml.errors import DataError
+
+BLOCK = 160  # features whose products are computed together
+ROUGH = 0.01  # least variance within classes for single precision, relative to the mean square of the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,7 @@ class FeatureStatistics:
         """Number of images."""
         return int(self.counts.sum())
 
-    @property
+    @cached_property
     def means(self) -> Tensor:
         """Mean of each class (classes, features)."""
         return self.sums / self.counts[:, None]
@@ -173,15 +176,31 @@ def renumber(statistics: FeatureStatistics, ids: Mapping[int, int]) -> FeatureSt
     return replace(statistics, classes=classes, counts=statistics.counts[order], sums=statistics.sums[order])
 
 
-def within_scatter(statistics: FeatureStatistics) -> Tensor:
-    """Return S - sum_c n_c m_c m_c^T (features, features), symmetric."""
-    scatter = statistics.moment - statistics.means.T @ statistics.sums
-    return (scatter + scatter.T) / 2
+def within_scatter(statistics: FeatureStatistics, *, fast: bool = False) -> Tensor:
+    """Return S - sum_c n_c m_c m_c^T (features, features), symmetric.
+
+    With many classes the product takes longest of all that a learn computes; only its upper half is computed, and with
+    `fast` in single precision, unless the images of a class are so much alike that rounding would show.
+    """
+    means, sums, scatter = statistics.means, statistics.sums, statistics.moment.clone()
+    if fast and float(scatter.trace() - (means * sums).sum()) > ROUGH * float(scatter.trace()):
+        means, sums = means.float(), sums.float()
+    for start in range(0, statistics.features, BLOCK):
+        own, right = slice(start, start + BLOCK), slice(start + BLOCK, None)
+        square = scatter[own, own] - means[:, own].T @ sums[:, own]
+        scatter[own, own] = (square + square.T) / 2
+        scatter[own, right] -= means[:, own].T @ sums[:, right]
+        scatter[right, own] = scatter[own, right].T
+    return scatter
 
 
 def _combine(first: FeatureStatistics, second: FeatureStatistics, *, sign: int) -> FeatureStatistics:
     if first.features != second.features:
         raise DataError(f"features of length {first.features} and {second.features} cannot be combined")
+    if sign == 1 and (not first.classes or not second.classes or first.classes[-1] < second.classes[0]):  # new classes
+        parts = zip((first.counts, first.sums), (second.counts, second.sums), strict=True)
+        counts, sums = (torch.cat(pair) for pair in parts)
+        return FeatureStatistics((*first.classes, *second.classes), counts, sums, first.moment + second.moment)
     classes = sorted({*first.classes, *second.classes})
     counts = torch.zeros(len(classes), dtype=torch.int64)
     sums = torch.zeros(len(classes), first.features, dtype=torch.float64)

@@ -48,7 +48,7 @@ def attack(trials: int, folder: Path, draw: random.Random) -> Tally:
             tally.failed(failure)
     ended = isolated(lambda: (verify(path)[1], sorted(os.listdir(path)), ImageClassifier.open(path).version))
     problems, names, _ = ended.value if ended.how == "value" else ([str(ended.value)], [], 0)
-    if problems or names != ["current.json", "lock", "versions"]:
+    if problems or names != ["current.json", "lock", "tables", "versions"]:
         tally.failed(f"afterwards: {problems} {names}")
     return tally
 

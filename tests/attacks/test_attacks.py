@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from attacks.__main__ import ATTACKS, OUTPUT
+from attacks.__main__ import ATTACKS, OUTPUT, TABLE
 from attacks.harness import Attack
+from itaml.modelstore import shared_tables
 
 LEAST = {  # trials of the committed figures
     "kill_learn": 500,
@@ -46,6 +47,7 @@ FEW = {
 @pytest.mark.parametrize("name", FEW)
 def test_an_attack_does_no_harm(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shared_tables, "SMALLEST", TABLE)
     attack: Attack = importlib.import_module(f"attacks.{ATTACKS[name].module}").attack
     tally = attack(FEW[name], tmp_path, random.Random(0))
     assert tally.failures == []

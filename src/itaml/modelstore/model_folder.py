@@ -129,6 +129,7 @@ class ModelFolder:
         path, state = self.folder(pointer.number) / TENSORS, None
         if TENSORS in manifest.files:
             state = parse_state(path, read_checked(path, manifest.files[TENSORS]), kind=KIND, checked=True)
+            tables(self.path).refuse_link()
             state = join(state, manifest.tables, tables(self.path).read)
         return Version(Pointer(pointer.number, checksum), manifest, state)
 

@@ -42,7 +42,7 @@ class SharedFiles:
         Raises:
             CheckpointError: it is missing, unreadable, changed, or not a regular file; or the folder is a link.
         """
-        self._refuse_link()
+        self.refuse_link()
         return read_checked(self.path_of(sha256), FileSum(size=size, sha256=sha256))
 
     def write(self, contents: Contents) -> None:
@@ -53,7 +53,7 @@ class SharedFiles:
         """
         if not contents:
             return
-        self._refuse_link()
+        self.refuse_link()
         self.home.mkdir(exist_ok=True)
         drafts = []
         for sha256, data in contents.items():
@@ -77,7 +77,8 @@ class SharedFiles:
             if name.startswith(".") or (ours and name[:64] not in named):
                 remove(self.home / name)
 
-    def _refuse_link(self) -> None:
+    def refuse_link(self) -> None:
+        """Raise CheckpointError if the folder is a link."""
         if self.home.is_symlink():
             raise CheckpointError(f"{self.home} is a symbolic link, which is not followed; put the folder itself there")
 
@@ -111,7 +112,7 @@ def sweep(model: Path, records: Sequence[Path]) -> None:
 def _holds(path: Path, data: bytes | memoryview) -> bool:
     """Say whether a file has these bytes: all are compared, so that a damaged one is written anew."""
     with suppress(CheckpointError):
-        return read_expected(path, len(data)) == data
+        return read_expected(path, len(data)) == bytes(data)  # a memoryview would be compared item by item
     return False
 
 

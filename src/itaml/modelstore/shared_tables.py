@@ -7,20 +7,29 @@ table. All else of a state stays together in `state.safetensors`, which names th
 
 Files have a power of two of rows, at least `FEWEST` and about an eighth of the table: a table has some ten files,
 whatever its length, and is written anew as a whole only when its length has doubled.
+
+What two versions share must not be lost to both by one damaged file. So the state of each version has the exclusive or
+of the files of each table, from which any one of them is restored (as in RAID 5); its checksum says that it is right.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from itaml.errors import CheckpointError
 from itaml.modelstore.file_checks import file_sum
+from itaml.modelstore.manifest import FileSum
 from itaml.storage import STATE_LIMIT, State
+
+logger = logging.getLogger(__name__)
 
 FEWEST = 16  # rows of a file
 SMALLEST = 16 << 10  # bytes of a table; a smaller one is not worth a file
@@ -96,12 +105,13 @@ def _files_of(table: Tensor, files: Files) -> Any:
     parts = table.detach().cpu().contiguous().split(rows_per_file(len(table)))
     found = {}
     for part in parts:
-        data = memoryview(part.numpy().reshape(-1).view("uint8"))
+        data = _bytes(part.numpy()).data
         found[file_sum(data).sha256] = data
     if len(found) < len(parts) or not files.keys().isdisjoint(found):  # rows that repeat: `join` wants each file once
         return table
     files.update(found)
-    return {TABLE: {"dtype": kind, "shape": list(table.shape), "files": list(found)}}
+    parity = torch.from_numpy(_exclusive_or(list(found.values())))
+    return {TABLE: {"dtype": kind, "shape": list(table.shape), "files": list(found), "parity": parity}}
 
 
 def _join(value: Any, sizes: dict[str, int], read: Callable[[str, int], bytes]) -> Any:
@@ -126,9 +136,42 @@ def _table(described: Mapping[str, Any], sizes: dict[str, int], read: Callable[[
     own = [(name, sizes.pop(name)) for name in described["files"]]  # a file belongs to one place
     if sum(size for _, size in own) != expected or expected > STATE_LIMIT:
         raise ValueError("a table of another length than its files")
-    data = torch.empty(expected, dtype=torch.uint8)
-    start = 0
+    parts: list[bytes | None] = []
     for name, size in own:
-        data[start : start + size] = torch.frombuffer(bytearray(read(name, size)), dtype=torch.uint8)
-        start += size
-    return data.view(dtype).view(shape)
+        try:
+            parts.append(read(name, size))
+        except CheckpointError as error:
+            if None in parts:
+                raise
+            parts.append(None)
+            damaged = error
+    if None in parts:
+        at = parts.index(None)
+        parts[at] = _restored(parts, described["parity"], own[at])
+        if parts[at] is None:
+            raise damaged
+        logger.warning("%s; its rows were restored, and the next learn writes them anew", damaged)
+    data = bytearray(b"".join(part for part in parts if part is not None))
+    return (
+        torch.frombuffer(data, dtype=torch.uint8).view(dtype).view(shape) if data else torch.empty(shape, dtype=dtype)
+    )
+
+
+def _restored(parts: Sequence[bytes | None], parity: Tensor, missing: tuple[str, int]) -> bytes | None:
+    """Return the file that is missing among those of a table, None if it cannot be restored."""
+    name, size = missing
+    others = [memoryview(part) for part in parts if part is not None]
+    data = _exclusive_or([*others, _bytes(parity.numpy()).data])[:size].tobytes()
+    return data if file_sum(data) == FileSum(size=size, sha256=name) else None
+
+
+def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _exclusive_or(parts: Sequence[memoryview]) -> npt.NDArray[np.uint8]:
+    """Return the exclusive or of files, the shorter ones filled up with zeros."""
+    found = np.zeros(max(map(len, parts)), np.uint8)
+    for part in parts:
+        found[: len(part)] ^= np.frombuffer(part, np.uint8)
+    return found

@@ -9,6 +9,7 @@ from itaml.errors import CheckpointError, ItamlError
 from itaml.modelstore.checksummed_json import Pointer
 from itaml.modelstore.exemplar_files import read_file
 from itaml.modelstore.model_folder import RECORD, ModelFolder
+from itaml.modelstore.shared_files import tables
 
 ATTEMPTS = 100
 PAUSE = 0.02  # seconds
@@ -76,4 +77,6 @@ def _check_version(folder: ModelFolder, pointer: Pointer) -> int:
     files = {image.sha256: image for image in manifest.stored_images}
     for image in files.values():
         read_file(folder, image)
+    for name, size in manifest.tables.items():  # also where reading the version has restored one
+        tables(folder.path).read(name, size)
     return len(names) + len(files) + len(manifest.tables)

@@ -43,6 +43,7 @@ State = dict[str, Any]  # str -> Tensor, number, text, None, or lists and dicts 
 FORMAT = 2  # 1 had other names for some keys (see `itaml.migration`)
 STATE_LIMIT = 8 << 30  # bytes of a state; 20,000 exemplars of 224 x 224 pixels take 3 GB
 _KEY = "$tensor"
+_PLAIN = (int, float, str)
 _HEADER = 8  # bytes of a safetensors file that hold the length of its header
 
 
@@ -127,6 +128,8 @@ def _strip(value: Any, path: str, tensors: dict[str, Tensor], used: set[int]) ->
         assert all(isinstance(key, str) for key in value), f"keys must be text at {path or 'the root'}"
         return {key: _strip(item, f"{path}/{key}" if path else key, tensors, used) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
+        if all(type(item) in _PLAIN for item in value):  # thousands of numbers, such as the classes of a state
+            return list(value)
         return [_strip(item, f"{path}/{index}", tensors, used) for index, item in enumerate(value)]
     return value
 
@@ -136,7 +139,7 @@ def _fill(value: Any, tensors: Mapping[str, Tensor]) -> Any:
         if set(value) == {_KEY}:
             return tensors[value[_KEY]]
         return {key: _fill(item, tensors) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list) and not all(type(item) in _PLAIN for item in value):
         return [_fill(item, tensors) for item in value]
     return value
 

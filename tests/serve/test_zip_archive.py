@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import random
 import zipfile
 from pathlib import Path
 
@@ -80,3 +82,36 @@ def test_a_size_that_is_a_lie_is_found(tmp_path: Path) -> None:
     (tmp_path / "lie").write_bytes(data)
     with pytest.raises(ApiError, match="cannot be read"):
         unpack(tmp_path, tmp_path / "lie", Limits(upload_bytes=1000))
+
+
+def test_a_name_of_no_letters_and_a_place_before_the_start_are_refused(tmp_path: Path) -> None:
+    """zipfile raises IndexError for the one and OSError for the other."""
+
+    def home(number: int) -> Path:
+        (folder := tmp_path / f"home {number}").mkdir()
+        return folder
+
+    read(tmp_path, {"cat/1.jpg": b"a", "cat/2.jpg": b"b"})
+    data = (tmp_path / "archive").read_bytes()
+    central, path = data.index(b"PK\1\2"), tmp_path / "damaged"
+    path.write_bytes(data[: central + 28] + b"\0\0" + data[central + 30 :])  # the length of the first name
+    with pytest.raises(ApiError, match="cannot be read"):
+        unpack(home(0), path)
+    for offset in (b"\xff\xff\xff\xff", b"\xf0\xff\xff\x7f"):  # of the local header, and of the central directory
+        for place in (central + 42, data.index(b"PK\5\6") + 16):
+            path.write_bytes(data[:place] + offset + data[place + 4 :])
+            with pytest.raises(ApiError, match="cannot be read"):
+                unpack(home(place + offset[0]), path)
+
+
+def test_damaged_archives_are_refused_or_read(tmp_path: Path) -> None:
+    read(tmp_path, {"cat/1.jpg": b"a" * 50, "dog/2.jpg": b"b"})
+    data, draw, path = (tmp_path / "archive").read_bytes(), random.Random(0), tmp_path / "damaged"
+    for trial in range(500):
+        damaged = bytearray(data)
+        for _ in range(draw.choice((1, 2, 6))):
+            damaged[draw.randrange(len(damaged))] = draw.choice((0, 1, 127, 255, draw.randrange(256)))
+        path.write_bytes(damaged[: draw.choice((len(damaged), len(damaged), draw.randrange(len(damaged))))])
+        (home := tmp_path / str(trial)).mkdir()
+        with contextlib.suppress(ApiError):
+            unpack(home, path)

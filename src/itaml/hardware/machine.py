@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-CPUINFO = Path("/proc/cpuinfo")
+CPUINFO, MEMINFO, CGROUP = Path("/proc/cpuinfo"), Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
@@ -42,6 +42,20 @@ def peak_memory_mb() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def available_memory() -> int | None:
+    """Return the bytes of memory that a process can take without swapping; None where Linux does not say."""
+    try:
+        lines = MEMINFO.read_text(encoding="ascii", errors="replace").splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    try:
+        limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # no control group, or no limit
+        return free
+    return max(0, min(free, limit - used))
 
 
 def cache_folder() -> Path:

@@ -65,10 +65,10 @@ def compare(digests: Sequence[bytes], labels: Sequence[ClassId], stored: Mapping
 def stored_classes(*places: Stored) -> dict[bytes, set[ClassId]]:
     """Return the classes under which each content is stored."""
     found: dict[bytes, set[ClassId]] = defaultdict(set)
-    for place in places:
-        for label, pixels in place.items():
-            for digest in digests_of(pixels):
-                found[digest].add(label)
+    for place in (place for place in places if place):
+        labels = (label for label, pixels in place.items() for _ in range(len(pixels)))
+        for label, digest in zip(labels, digests_of(torch.cat(list(place.values()))), strict=True):  # once for all
+            found[digest].add(label)
     return dict(found)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from itaml.errors import CheckpointError, ItamlError
 from itaml.modelstore.checksummed_json import verify_checksum
-from itaml.modelstore.file_checks import read_bytes, read_checked, read_expected, remove
+from itaml.modelstore.file_checks import UnreadableError, read_bytes, read_checked, read_expected, remove
 from itaml.modelstore.manifest import FileSum, shared_names
 from itaml.storage import sync_folder
 
@@ -53,7 +53,7 @@ class SharedFiles:
         """
         if not contents:
             return
-        self.refuse_link()
+        self._refuse_link()
         self.home.mkdir(exist_ok=True)
         drafts = []
         for sha256, data in contents.items():
@@ -78,7 +78,17 @@ class SharedFiles:
                 remove(self.home / name)
 
     def refuse_link(self) -> None:
-        """Raise CheckpointError if the folder is a link."""
+        """Refuse a folder that is a link.
+
+        Raises:
+            CheckpointError: it is one, or the disk does not say.
+        """
+        try:
+            self._refuse_link()
+        except OSError as error:
+            raise UnreadableError.of(self.home, error) from error
+
+    def _refuse_link(self) -> None:
         if self.home.is_symlink():
             raise CheckpointError(f"{self.home} is a symbolic link, which is not followed; put the folder itself there")
 

@@ -32,6 +32,7 @@ from itaml.modelstore.learn_checkpoint import LearnCheckpoint, learn_key
 from itaml.modelstore.learned_images import LearnedImages
 from itaml.modelstore.loaded_model import Model, build_settings, image_memory, make_learner
 from itaml.modelstore.manifest import TaskScore
+from itaml.modelstore.network_memory import check_memory
 from itaml.modelstore.pixels import BYTES
 from itaml.modelstore.stored_images import ArrivingImages
 
@@ -108,6 +109,8 @@ def _configured(model: Model, arriving: Arriving, *, epochs: int | None, compute
     if "epochs" in manifest.settings:
         changes["epochs"] = _epochs(model, len(arriving.images)) if epochs is None else epochs
     settings = build_settings(manifest, **changes)
+    if model.learner is None:
+        check_memory(manifest, settings)
     learner = model.learner or make_learner(manifest, settings, compute)
     model = replace(
         model, learner=learner, manifest=manifest.model_copy(update={"settings": settings.model_dump(mode="json")})

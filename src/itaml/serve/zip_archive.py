@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -17,6 +19,10 @@ SMALL = 1 << 20  # bytes up to which the ratio does not matter
 CHUNK = 1 << 18
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DEPTH = 2  # a class and a file
+DAMAGED = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, LookupError,
+    OSError,
+)  # fmt: skip
 
 
 class Output(Protocol):
@@ -58,7 +64,9 @@ def read_archive(path: Path, create: Callable[[int, str], Output], limits: Limit
                 left -= output.size
                 images.append(output.staged(label))
             return images
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except DAMAGED as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # the disk, not a place before the file's start
+            raise
         raise ApiError(400, f"the archive cannot be read: {' '.join(str(error).split())[:200]}") from error
 
 

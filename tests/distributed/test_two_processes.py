@@ -80,5 +80,6 @@ def test_two_processes_train_a_resnet_as_one_does(pair_of_networks: Pair, name: 
     first, second = (rank[name] for rank in pair_of_networks)
     assert same_bits(first, second)
     alone = NETWORKS[name]()
-    assert difference(alone["state"], first["state"]) < 1e-8
+    single_precision = name == "rtf resnet"  # of its generator, whose images it learns
+    assert difference(alone["state"], first["state"]) < (1e-4 if single_precision else 1e-8)
     assert alone["evaluation"] == first["evaluation"]

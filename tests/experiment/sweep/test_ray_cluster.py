@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 COMPARE = ["compare", "digits", "--methods", "itaml,replay,ewc,lwf", "--seeds", "0,1", "--set", "epochs=3", "--json"]
 QUIET = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
 QUIET |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # of this test's cluster alone
+STARTED: list[subprocess.Popen[str]] = []  # the commands of the test under way
 VARIES = ("train_seconds", "peak_memory_mb", "s/task", "MB", "checksum")  # time and memory are never the same twice
 
 
@@ -37,9 +38,8 @@ def cluster() -> Iterator[tuple[str, int]]:
         command += ["--ray-client-server-port", str(client), "--dashboard-agent-listen-port", str(agent)]
         command += ["--metrics-export-port", str(metrics), "--temp-dir", folder]
         command += ["--num-cpus", "2", "--object-store-memory", "100000000"]
-        none = (
-            subprocess.DEVNULL
-        )  # Ray's processes must not hold a pipe of the test's, which somebody may read to its end
+        # Processes of Ray that outlive a test must not hold its pipes, which somebody may read to their end.
+        none = subprocess.DEVNULL
         process = subprocess.Popen(command, stdin=none, stdout=none, stderr=none, env=QUIET, start_new_session=True)
         try:
             _until(lambda: _listens(port), "the cluster to listen")
@@ -56,6 +56,15 @@ def cluster() -> Iterator[tuple[str, int]]:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             _until(lambda: not _mentioning(folder), "the processes of the cluster to end")
+
+
+@pytest.fixture(autouse=True)
+def no_command_is_left() -> Iterator[None]:
+    """End the commands of a test that has failed before they ended."""
+    yield
+    while STARTED:
+        with STARTED.pop() as process:
+            process.kill()
 
 
 def test_a_cluster_that_loses_a_worker_gives_the_table_of_the_local_executor(
@@ -91,7 +100,7 @@ def test_an_interrupted_command_ends_its_runs_and_goes_on_when_given_again(
     first = _start(*words)
     _until(lambda: any(tmp_path.glob("digits/*/checkpoint.safetensors")), "a checkpoint")
     first.send_signal(signal.SIGINT)
-    _, err = first.communicate(timeout=120)
+    _, err = first.communicate(timeout=300)
     assert first.returncode == 130
     assert "repeat the command to continue" in err
     _until(lambda: not _workers(owner), "the workers to end")
@@ -172,8 +181,9 @@ def _descendants(owner: int) -> list[int]:
 
 
 def _start(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "itaml", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=QUIET)
+    command, pipe = [sys.executable, "-m", "itaml", *words], subprocess.PIPE
+    STARTED.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=QUIET))
+    return STARTED[-1]
 
 
 def _command(*words: str) -> str:
@@ -196,7 +206,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def _until(condition: Callable[[], bool], what: str, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited too long for {what}"

@@ -25,7 +25,8 @@ COMPARE = ["compare", "digits", "--methods", "itaml,replay,ewc,lwf", "--seeds", 
 QUIET = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
 QUIET |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # of this test's cluster alone
 STARTED: list[subprocess.Popen[str]] = []  # the commands of the test under way
-VARIES = ("train_seconds", "peak_memory_mb", "s/task", "MB", "checksum")  # time and memory are never the same twice
+# Time and memory are never the same twice, and the CPUs that a process may use are those of its node.
+VARIES = ("train_seconds", "peak_memory_mb", "s/task", "MB", "checksum", "cpus")
 
 
 @pytest.fixture(scope="module")

@@ -61,12 +61,16 @@ def test_a_method_of_one_process_refuses_several(monkeypatch: pytest.MonkeyPatch
         make_itaml(small_classifier([2]), **settings)
 
 
-@pytest.mark.parametrize("shape", [(7, 6), (7, 6, 4, 3), (7, 6, 5)])
-def test_batch_norm_of_three_processes_is_that_of_one(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("last", [False, True], ids=["", "channels last"])
+@pytest.mark.parametrize("shape", [(7, 6), (7, 6, 4, 3), (7, 6, 5), (7, 6, 1, 1)])
+def test_batch_norm_of_three_processes_is_that_of_one(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], last: bool
+) -> None:
     """The second process has no rows; messages are replaced by what all processes would have sent."""
     generator = torch.Generator().manual_seed(0)
     x, gradient = (torch.randn(shape, dtype=torch.float64, generator=generator) for _ in range(2))
     weight, bias = (torch.rand(6, dtype=torch.float64, generator=generator) for _ in range(2))
+    layout = torch.channels_last if last and len(shape) == 4 else torch.contiguous_format
     share = Share((torch.arange(4), torch.arange(0), torch.arange(4, 7)), rank=0)
 
     def statistics(part: Tensor) -> Tensor:
@@ -84,9 +88,13 @@ def test_batch_norm_of_three_processes_is_that_of_one(monkeypatch: pytest.Monkey
     monkeypatch.setattr(distributed, "add_up", lambda _: [dweight, dbias])
     found_weight = torch.zeros(6, dtype=torch.float64)
     for part in share.parts:
-        own, scale, shift = (value.clone().requires_grad_() for value in (x[part], weight, bias))
+        own, scale, shift = (
+            value.clone().requires_grad_() for value in (x[part].contiguous(memory_format=layout), weight, bias)
+        )
         moved_mean, moved_var = torch.zeros(6, dtype=torch.float64), torch.ones(6, dtype=torch.float64)
         out = synchronized_batch_norm(share, own, moved_mean, moved_var, scale, shift, True)
+        assert out.is_contiguous(memory_format=layout)
+        out.mul_(1.0)  # a layer after it may work in place
         out.backward(gradient[part])
         assert torch.allclose(out, expected[part], rtol=0, atol=1e-12)
         assert torch.allclose(moved_mean, mean, rtol=0, atol=1e-12)

@@ -214,7 +214,9 @@ def add_up(tensors: Sequence[Tensor]) -> list[Tensor]:
         with _peers():
             dist.all_reduce(flat, dist.ReduceOp.SUM if flat.is_floating_point() else dist.ReduceOp.MAX)
     split = flat.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(split, tensors, strict=True)]
+    sums = [(part.view(tensor.shape), tensor) for part, tensor in zip(split, tensors, strict=True)]
+    # In the memory layout of each: fused optimizers pair gradients and weights by their place in memory.
+    return [part if tensor.is_contiguous() else torch.empty_like(tensor).copy_(part) for part, tensor in sums]
 
 
 def total(weights: Mapping[Name, Tensor]) -> dict[Name, Tensor]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from torch import Tensor
+from torch import Tensor, nn
 
 from itaml.config import Compute, Seeds
 from itaml.data.stream import TaskStream
@@ -95,3 +95,15 @@ def test_steps_do_not_raise_the_loss_of_a_memory(tiny_stream: TaskStream) -> Non
 
 def loss_of(learner: GradientLearner, batch: Batch) -> float:
     return learner.method.loss(dataclasses.replace(batch, logits=None)).item()
+
+
+def test_a_projected_gradient_has_the_layout_of_its_weights() -> None:
+    """Fused optimizers pair gradients and weights by their place in memory."""
+    model = Classifier(nn.Sequential(nn.Conv2d(1, 3, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), shape=SHAPE)
+    learner = GradientLearner(GEM, model, settings=GEMSettings(), seeds=Seeds.of(0), compute=Compute(device="cpu"))
+    parameters = list(learner.model.parameters())
+    gradient = torch.arange(float(sum(p.numel() for p in parameters)))
+    learner.method._write(gradient)  # type: ignore[attr-defined]
+    written = [p.grad for p in parameters if p.grad is not None]
+    assert torch.equal(torch.cat([g.flatten() for g in written]), gradient)
+    assert [g.stride() for g in written] == [p.stride() for p in parameters]

@@ -33,6 +33,7 @@ from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
 from itaml.learners.method import Method
 from itaml.learners.settings import MemorySettings
+from itaml.optimizers import copy_in_layout
 
 
 class GEMSettings(MemorySettings):
@@ -87,7 +88,7 @@ class GEM(Method):
         parameters = list(self.model.parameters())
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for parameter, part in zip(parameters, parts, strict=True):
-            parameter.grad = part.reshape(parameter.shape).clone()
+            parameter.grad = copy_in_layout(part.reshape(parameter.shape), parameter)
 
 
 def project(gradient: Tensor, memories: Tensor, *, margin: float = 0.0) -> Tensor:

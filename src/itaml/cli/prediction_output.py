@@ -19,18 +19,19 @@ def print_predictions(predictions: list[ImagePrediction], top: int) -> None:
 
     rows = []
     for prediction in predictions:
-        others = ", ".join(f"{other} {probability:.3f}" for other, probability in prediction.top[1:])
+        ranked = [f"{other} {probability:.3f}" for other, probability in prediction.top]
         if prediction.error:
-            cells = [prediction.file or "", "unreadable", "", "", prediction.error]
-        else:
+            cells = ["unreadable", "", "", prediction.error]
+        elif prediction.known:
             cells = [
-                prediction.file or "",
                 prediction.label or "",
                 f"{prediction.confidence:.3f}",
                 str(_task(prediction)),
-                others,
+                ", ".join(ranked[1:]),
             ]
-        rows.append(cells)
+        else:  # confidence and task are those of a class that it is not
+            cells = [prediction.label or "", "-", "-", ", ".join(ranked) if top > 1 else ""]
+        rows.append([prediction.file or "", *cells])
     last = any(cells[-1] for cells in rows)
     head = ["file", "class", "confidence", "task", "then" if top > 1 else ""]
     print_table(head[: 4 + last], [cells[: 4 + last] for cells in rows], align="llrrl"[: 4 + last])

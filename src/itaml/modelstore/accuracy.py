@@ -6,7 +6,7 @@ those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -44,12 +44,20 @@ def left_out(learner: Learner) -> LeftOut:
     return left_out_predictions(learner) if can_leave_out(learner) else NOTHING
 
 
-def left_out_accuracy(found: LeftOut, classes: Sequence[ClassId]) -> tuple[int, float | None]:
-    """Return how many exemplars of some classes there are, and how many are right when each is left out."""
+def right_by_class(found: LeftOut) -> dict[ClassId, tuple[int, int]]:
+    """Return for each class how many exemplars there are, and how many are right when each is left out."""
     labels, predicted = found
-    own = torch.isin(labels, torch.tensor(list(classes), dtype=torch.int64))
-    number = int(own.sum())
-    return number, float((labels[own] == predicted[own]).double().mean()) if number else None
+    classes, rows = labels.unique(return_inverse=True)
+    right = torch.bincount(rows[labels == predicted], minlength=len(classes))
+    number = torch.bincount(rows, minlength=len(classes))
+    return dict(zip(classes.tolist(), zip(number.tolist(), right.tolist(), strict=True), strict=True))
+
+
+def left_out_accuracy(found: Mapping[ClassId, tuple[int, int]], classes: Sequence[ClassId]) -> tuple[int, float | None]:
+    """Return how many exemplars of some classes there are, and which share of them is right; see `right_by_class`."""
+    each = [found.get(label, (0, 0)) for label in classes]
+    number, right = sum(count for count, _ in each), sum(count for _, count in each)
+    return number, right / number if number else None
 
 
 def task_accuracies(learner: Learner, validation_images: ValidationImages, task_map: TaskMap) -> list[float | None]:
@@ -77,7 +85,7 @@ def task_scores(
         exemplars: predictions of exemplars that are left out, for tasks without validation images.
         last: what the learn before this one has measured.
     """
-    scores = []
+    scores, by_class = [], right_by_class(exemplars)
     for task in range(len(task_map)):
         part = of_task(old if task < len(before) else new, task_map, task)
         earlier = before[task] if task < len(before) else None
@@ -85,7 +93,7 @@ def task_scores(
             images, after, left = len(part[1]), _accuracy_of(learner, part), False
         else:
             left = True
-            images, after = left_out_accuracy(exemplars, task_map.tasks[task])
+            images, after = left_out_accuracy(by_class, task_map.tasks[task])
             earlier = last[task].after if task < min(len(before), len(last)) and images else None
         scores.append(TaskScore(task=task, images=images, before=earlier, after=after, left_out=left and images > 0))
     return tuple(scores)

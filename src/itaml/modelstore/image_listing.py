@@ -55,7 +55,7 @@ def notes_about(paths: Sequence[str]) -> list[str]:
     notes = []
     if photos:
         notes.append(
-            f"{count(len(photos), 'HEIC file')} left out ({_shown(photos)}): `pip install pillow-heif`, and learn again"
+            f"{count(len(photos), 'HEIC file')} left out ({_shown(photos)}): run `pip install pillow-heif` to read them"
         )
     if others:
         notes.append(f"{count(len(others), 'file')} left out, not of a known image format ({_shown(others)})")

@@ -22,6 +22,7 @@ from itaml.modelstore.accuracy import (
     accuracy,
     left_out,
     left_out_accuracy,
+    right_by_class,
     task_accuracies,
     task_scores,
 )
@@ -223,5 +224,5 @@ def _measured(
     )
     found = accuracy(done.core, held)
     if found is None:
-        found = left_out_accuracy(exemplars, torch.unique(labels).tolist())[1]
+        found = left_out_accuracy(right_by_class(exemplars), torch.unique(labels).tolist())[1]
     return Trained(done, labels, len(held), found, scores)

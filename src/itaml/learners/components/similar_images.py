@@ -39,8 +39,7 @@ def similar_images(
     """
     alone = torch.arange(len(residuals))[:, None]
     unit = F.normalize(residuals.float(), dim=1)
-    looked = columns.unique().tolist() if classes is None else classes
-    blocks = {column: _within(unit, columns, int(counts[column]), column) for column in looked}
+    blocks = _within_classes(unit, columns, counts, set(columns.tolist()) if classes is None else set(classes))
     if not blocks or not _in_series(unit, columns, blocks):
         return alone
     most = max(min(len(rows) - 1, (int(counts[column]) - 1) // 2) for column, (rows, _) in blocks.items())
@@ -70,11 +69,19 @@ def with_mates(groups: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     return taken, position[chosen]
 
 
-def _within(unit: Tensor, columns: Tensor, count: int, column: int) -> tuple[Tensor, Tensor]:
-    """Return the rows of a class and their corrected cosines, -inf on the diagonal."""
-    rows = (columns == column).nonzero().flatten()
-    cosines = ((unit[rows] @ unit[rows].T) * (count - 1) + 1) / count
-    return rows, cosines.fill_diagonal_(-torch.inf)
+def _within_classes(
+    unit: Tensor, columns: Tensor, counts: Tensor, looked: set[int]
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Return for each class to look at its rows and their corrected cosines, -inf on the diagonal."""
+    order = columns.argsort(stable=True)  # once: to look for the rows of each class takes longer for many classes
+    there = torch.bincount(columns, minlength=len(counts)).tolist()
+    parts = zip(order.split(there), unit[order].split(there), counts.tolist(), strict=True)
+    blocks = {}
+    for column, (rows, part, count) in enumerate(parts):
+        if column in looked and len(rows):
+            cosines = (part @ part.T).mul_((count - 1) / count).add_(1 / count)
+            blocks[column] = rows, cosines.fill_diagonal_(-torch.inf)
+    return blocks
 
 
 def _in_series(unit: Tensor, columns: Tensor, blocks: dict[int, tuple[Tensor, Tensor]]) -> bool:

@@ -8,20 +8,19 @@ import pytest
 import torch
 
 from itaml.models.backbones.wheels import open_wheel_backbone
-from itaml.models.features import pool_views
+from itaml.models.features import Transform, pool_views
 from itaml.models.pretraining_classes import PretrainingClasses, pretraining_classes
 
 IDENTITY, ZERO = torch.eye(2), torch.zeros(2)
 
 
-def test_the_transform_is_undone() -> None:
-    expected = torch.tensor([[4.0, 1.0]], dtype=torch.float64).softmax(1).sqrt()
-    torch.testing.assert_close(
-        PretrainingClasses(IDENTITY, ZERO, "sqrt").roots(torch.tensor([[2.0, 1.0]])), expected, rtol=1e-5, atol=1e-6
-    )
-    torch.testing.assert_close(
-        PretrainingClasses(IDENTITY, ZERO, "none").roots(torch.tensor([[4.0, 1.0]])), expected, rtol=1e-5, atol=1e-6
-    )
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_transform_is_undone_in_the_type_of_the_features(dtype: torch.dtype) -> None:
+    expected = torch.tensor([[4.0, 1.0]], dtype=dtype).softmax(1).sqrt()
+    cases: dict[Transform, list[list[float]]] = {"sqrt": [[2.0, 1.0]], "none": [[4.0, 1.0]]}
+    for transform, features in cases.items():
+        found = PretrainingClasses(IDENTITY, ZERO, transform).roots(torch.tensor(features, dtype=dtype))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_mean_of_roots_gets_the_variance_back() -> None:

@@ -24,7 +24,7 @@ class PretrainingClasses:
     transform: Transform
 
     def roots(self, features: Tensor, variance: Tensor | float = 0.0) -> Tensor:
-        """Return the square roots of the probabilities (n, classes).
+        """Return the square roots of the probabilities (n, classes), in the type of the features.
 
         Args:
             features: transformed features (n, d), or means of such.

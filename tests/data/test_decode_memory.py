@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "TIFF": ("rgb.tif", {"compression": "tiff_lzw"}),
     "WebP": ("rgb.webp", {"method": 0, "quality": 20}),
 }
-SPARE = 30.0  # MB for everything that does not grow with the image
+SPARE = 25.0  # MB for everything that does not grow with the image
 
 
 def make(kind: str, folder: Path, side: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from itaml.data.benchmarks import BENCHMARKS
 from itaml.errors import UnknownNameError
+from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import default_folder, recipe_notes, resolve
 from itaml.experiment.shared_recipe import recipe_names, recipe_summary
 from itaml.learners import LEARNERS
@@ -28,6 +29,13 @@ def test_every_method_has_the_same_effort_on_every_benchmark(method: str, recipe
         assert {name: found[name] for name in EFFORT} == {name: expected[name] for name in EFFORT}
         if LEARNERS.load(method).traits.uses_memory:
             assert found["memory"] == expected["memory"]
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+@pytest.mark.parametrize("method", TRAINED)
+def test_every_method_can_be_made_with_every_recipe(method: str, recipe: str) -> None:
+    config = resolve("digits", method=method, recipe=recipe)
+    make_learner(config, make_stream(config))
 
 
 @pytest.mark.parametrize("method", TRAINED)

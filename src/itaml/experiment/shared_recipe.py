@@ -26,7 +26,7 @@ from itaml.registry import unknown
 OWN = ("temperature",)  # of a method's own distillation
 NEED_LOSS = ("class_balancing", "distill", "progressive_resize_from")  # what `Traits.supports_recipe` is about
 FOLLOWS = {"class_balancing": ("rehearsal_cutmix", "balance_strength"), "distill": ("distill_growth",)}  # off together
-REFUSABLE = ("class_balancing", "flip_tta")  # what the rules of a method's settings may exclude
+REFUSABLE = ("class_balancing", "distill", "flip_tta")  # what the rules of a method's settings may exclude
 
 
 @dataclass(frozen=True)

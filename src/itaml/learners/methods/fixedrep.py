@@ -12,15 +12,15 @@ the rows of a task are trained among themselves, which keeps them from drowning 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor
 from torch.optim import Optimizer
 
 from itaml import params
 from itaml.data.stream import Task
-from itaml.errors import SettingsError
 from itaml.inference.predictor import Predictor
 from itaml.learners.api import Traits
 from itaml.learners.batch import Batch
@@ -30,17 +30,25 @@ from itaml.learners.recipe import Recipe
 from itaml.learners.settings import NoMemorySettings, TrainingSettings
 
 
+class FixedRepSettings(NoMemorySettings):
+    """Settings of fixed representations."""
+
+    @model_validator(mode="after")
+    def _without_distillation(self) -> Self:
+        if self.distill:
+            raise ValueError("fixedrep keeps features and old rows as they are: distillation cannot change them")
+        return self
+
+
 class FixedRep(Method):
     """Train features once, and then only the rows of new classes."""
 
-    Settings: ClassVar[type[TrainingSettings]] = NoMemorySettings
+    Settings: ClassVar[type[TrainingSettings]] = FixedRepSettings
     traits: ClassVar[Traits] = Traits(memory="none")
     saved: ClassVar[tuple[str, ...]] = ("fixed",)
 
     def __init__(self, context: Context, recipe: Recipe, predictor: Predictor) -> None:
         super().__init__(context, recipe, predictor)
-        if self.settings.distill:
-            raise SettingsError("fixedrep keeps features and old rows as they are: distillation cannot change them")
         self.fixed = 0  # rows of the head that are learned; once there are any, the backbone is fixed as well
 
     def begin_task(self, task: Task) -> None:

@@ -1,10 +1,12 @@
-"""Choose the recipe for CIFAR-100 on small trials: 16 x 16 images, 400 training images a class, three tasks of ten.
+"""Choose the recipe for CIFAR-100 on small trials: 400 training images a class, three tasks of ten.
 
-usage: python benchmarks/cifar_trials.py DATA_ROOT [TRIAL ...]
+usage: python benchmarks/cifar_trials.py DATA_ROOT [--full-size] [TRIAL ...]
 
 Trains on 400 training images of each class, evaluates on its 100 others, and never reads the test images. The memory
-of 600 leaves 20 exemplars a class after the third task, as 2,000 do after the tenth of the whole benchmark. Each
-finished trial is written to benchmarks/results/cifar-trials.json at once; a trial that is there is not repeated.
+of 600 leaves 20 exemplars a class after the third task, as 2,000 do after the tenth of the whole benchmark. Images have
+16 x 16 pixels and tasks 15 epochs; with --full-size they have 32 x 32 pixels and 24 epochs, and what each trial has
+trained is also evaluated with other settings of the inference. Each finished trial is written at once to
+benchmarks/results/cifar-trials.json, or cifar-trials-32px.json; a trial that is there is not repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import argparse
 import copy
 import json
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,18 +29,19 @@ from itaml.data.progressive_resize import downscale
 from itaml.data.stream import TaskStream
 from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import resolve
+from itaml.learners.learner import GradientLearner
 from itaml.metrics.evaluate import evaluate
 from itaml.storage import State
 
-NAME = "cifar-trials"
-SIDE, TASKS, MEMORY, VALIDATION = 16, 3, 600, 0.2
-BASE: dict[str, Any] = {
+PROTOCOL = "three tasks of CIFAR-100, 400 training images a class, evaluated on the 100 other training images"
+TASKS, MEMORY, VALIDATION = 3, 600, 0.2
+EARLIER: dict[str, Any] = {  # the preset of 0.1, whatever it is today
     "memory": MEMORY,
-    "augment": "crop2-flip",
-    "epochs": 15,
-    "first_epochs": 30,
     "batch_size": 32,
-    "progressive_resize_from": 1.0,
+    "strong_augment": "none",
+    "cache_teacher_logits": True,
+    "shift_tta": 0,
+    "align_head": 0.0,
 }
 ASKED = {"cache_teacher_logits": False}  # the teacher sees the augmented image
 STRONG = {"strong_augment": "trivial-cutout", "strong_until": 0.8}
@@ -62,30 +66,66 @@ TRIALS: dict[str, dict[str, Any]] = {
 }
 
 
-def small_stream(data_root: str) -> TaskStream:
-    """Return the first tasks of CIFAR-100 at half size, tested on training images that are held out."""
+FULL_TRIALS: dict[str, dict[str, Any]] = {
+    "preset of 0.1": {},
+    "strong, teacher on augmented images": {**STRONG, **ASKED, "strong_share": 0.5, "strong_until": 0.85},
+}
+INFERENCE: tuple[dict[str, Any], ...] = (
+    *({"shift_tta": shift, "align_head": 0.0} for shift in (0, 1, 2, 3)),
+    *({"shift_tta": 2, "align_head": share} for share in (0.5, 0.7, 1.0)),
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of trials."""
+
+    name: str  # of the result
+    side: int  # of the images
+    base: Mapping[str, Any]  # settings of every trial
+    trials: Mapping[str, dict[str, Any]]
+    inference: tuple[dict[str, Any], ...] = ()  # settings that the trained learner is evaluated with too
+
+
+SMALL = Size(
+    "cifar-trials",
+    16,
+    {**EARLIER, "augment": "crop2-flip", "epochs": 15, "first_epochs": 30, "progressive_resize_from": 1.0},
+    TRIALS,
+)
+FULL = Size("cifar-trials-32px", 32, {**EARLIER, "epochs": 24, "first_epochs": 40}, FULL_TRIALS, INFERENCE)
+
+
+def trial_stream(data_root: str, side: int) -> TaskStream:
+    """Return the first tasks of CIFAR-100, tested on training images that are held out."""
     config = resolve("cifar100-10", seed=0, validation=VALIDATION)
     stream = make_stream(config, data_root=data_root)[:TASKS]
-    small = replace(stream.dataset, train=_shrunk(stream.dataset.train), test=_shrunk(stream.dataset.test))
+    if side == stream.shape[1]:
+        return stream
+    small = replace(stream.dataset, train=_shrunk(stream.dataset.train, side), test=_shrunk(stream.dataset.test, side))
     return replace(stream, dataset=small)
 
 
-def _shrunk(images: ImageSet) -> ImageSet:
+def _shrunk(images: ImageSet, side: int) -> ImageSet:
     pixels, labels = images.load()
-    small = (downscale(pixels, height=SIDE, width=SIDE) * 255).round().to(torch.uint8)
+    small = (downscale(pixels, height=side, width=side) * 255).round().to(torch.uint8)
     return ImageSet.from_arrays(small, labels)
 
 
-def run(stream: TaskStream, overrides: dict[str, Any], first: dict[str, State]) -> dict[str, Any]:
+def run(stream: TaskStream, size: Size, overrides: dict[str, Any], first: dict[str, State]) -> dict[str, Any]:
     """Train one trial and return its accuracies after every task.
 
     Args:
         stream: the tasks.
-        overrides: settings that differ from `BASE`.
+        size: what all trials share.
+        overrides: settings that differ from those of `size`.
         first: states after the first task, for trials that train it equally; a new one is added.
     """
-    config = resolve("cifar100-10", seed=0, overrides={**BASE, **overrides}, compute=Compute(precision="auto"))
+    collected = {"align_head": 1.0} if size.inference else {}  # keeps the Gaussians, and training as it is
+    settings = {**size.base, **overrides, **collected}
+    config = resolve("cifar100-10", seed=0, overrides=settings, compute=Compute(precision="auto"))
     learner = make_learner(config, stream)
+    assert isinstance(learner, GradientLearner), "iTAML is trained by gradient steps"
     equal = json.dumps({name: value for name, value in overrides.items() if _changes_first_task(name, overrides)})
     rows, start = [], time.perf_counter()
     for task in stream:
@@ -95,10 +135,23 @@ def run(stream: TaskStream, overrides: dict[str, Any], first: dict[str, State]) 
             learner.learn(task)
         if task.index == 0:
             first[equal] = copy.deepcopy(learner.state_dict())
-        found = evaluate(learner, stream, seen=task.index + 1, continuum_sizes=(1, 20), seed=0)
-        rows.append({"class@1": found.at[1].classes, "class@20": found.at[20].classes, "by_task": found.at[1].by_task})
+        rows.append(_accuracies(learner, stream, task.index + 1, size.base))
         print(task.index, rows[-1], flush=True)
-    return {"settings": overrides, "after_each_task": rows, "seconds": round(time.perf_counter() - start)}
+    seconds = round(time.perf_counter() - start)
+    inference = [{"settings": one, **_accuracies(learner, stream, TASKS, one)} for one in size.inference]
+    return {"settings": overrides, "after_each_task": rows, "inference": inference, "seconds": seconds}
+
+
+def _accuracies(learner: GradientLearner, stream: TaskStream, seen: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluate with the inference that the settings name."""
+    before = learner.settings
+    used = {name: settings[name] for name in ("shift_tta", "align_head")}
+    learner.configure(before.model_copy(update=used))
+    learner.clear_caches()
+    found = evaluate(learner, stream, seen=seen, continuum_sizes=(1, 20), seed=0)
+    learner.configure(before)
+    learner.clear_caches()
+    return {"class@1": found.at[1].classes, "class@20": found.at[20].classes, "by_task": found.at[1].by_task}
 
 
 def _changes_first_task(name: str, overrides: dict[str, Any]) -> bool:
@@ -110,18 +163,20 @@ def main() -> None:
     """Run the trials that are asked for and not there yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data_root")
-    parser.add_argument("trials", nargs="*", metavar="TRIAL", help=f"some of: {', '.join(TRIALS)}")
+    parser.add_argument("trials", nargs="*", metavar="TRIAL", help=f"some of: {', '.join({**TRIALS, **FULL_TRIALS})}")
+    parser.add_argument("--full-size", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
     AUGMENTATIONS["crop2-flip"] = lambda x, draws: flip(crop(x, draws, pad=2), draws)
-    stream, file = small_stream(args.data_root), RESULTS / f"{NAME}.json"
+    size = FULL if args.full_size else SMALL
+    stream, file = trial_stream(args.data_root, size.side), RESULTS / f"{size.name}.json"
     first: dict[str, State] = {}
-    for name in args.trials or TRIALS:
+    for name in args.trials or size.trials:
         done = json.loads(file.read_text())["trials"] if file.exists() else {}
         if name not in done:
             print(name, flush=True)
-            found = run(stream, TRIALS[name], first)
-            write(NAME, {"protocol": __doc__.split("\n")[0], "base": BASE, "trials": done | {name: found}})
+            found = run(stream, size, size.trials[name], first)
+            write(size.name, {"protocol": PROTOCOL, "base": size.base, "trials": done | {name: found}})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,12 @@ from itaml.learners.settings import RecipeSettings
 
 TRAINED = [name for name in LEARNERS.names() if LEARNERS.load(name).traits.trains_gradients]
 EFFORT = ("epochs", "first_epochs", "batch_size", "schedule", "warmup", "clip", "augment", "backbone")
-INGREDIENTS = [*(name for name in RecipeSettings.__annotations__ if name != "temperature"), "flip_tta"]
+INGREDIENTS = [
+    *(name for name in RecipeSettings.__annotations__ if name != "temperature"),
+    "flip_tta",
+    "shift_tta",
+    "align_head",
+]
 
 
 @pytest.mark.parametrize("recipe", recipe_names())

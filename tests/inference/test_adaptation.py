@@ -178,7 +178,7 @@ def test_adapted_scores_are_those_of_the_adapted_model(tiny_stream: TaskStream) 
     assert not torch.allclose(found, generic[:, :2], atol=1e-6)
 
 
-def test_mirrored_scores_are_the_mean_over_a_image_and_its_mirror_image(tiny_stream: TaskStream) -> None:
+def test_flipped_scores_are_the_mean_over_an_image_and_its_flip(tiny_stream: TaskStream) -> None:
     plain, flipped = trained(tiny_stream), trained(tiny_stream, flip_tta=True)
     images = tiny_stream.test(0).load()[0]
     expected = (plain.class_scores(images) + plain.class_scores(images.flip(3))) / 2

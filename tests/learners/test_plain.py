@@ -54,7 +54,7 @@ def test_joint_trains_on_everything_seen(tiny_stream: TaskStream) -> None:
     joint = learner_of(Joint, NoMemorySettings(epochs=1))
     for task in tiny_stream[:2]:
         joint.learn(task)
-    seen = joint._with_exemplars(tiny_stream[2].train)
+    seen = joint.with_exemplars(tiny_stream[2].train)
     assert torch.bincount(seen.labels).tolist() == [10] * 6
     images = {image.numpy().tobytes() for image in seen.load()[0]}
     assert images == {image.numpy().tobytes() for image in tiny_stream.dataset.train.load()[0]}
@@ -87,7 +87,7 @@ def test_fixedrep_trains_features_in_the_first_task(tiny_stream: TaskStream) -> 
 def test_replay_trains_on_the_union_and_keeps_the_budget(tiny_stream: TaskStream) -> None:
     learner = learner_of(Replay, MemorySettings(epochs=1, memory=6))
     learner.learn(tiny_stream[0])
-    assert torch.bincount(learner._with_exemplars(tiny_stream[1].train).labels).tolist() == [3, 3, 10, 10]
+    assert torch.bincount(learner.with_exemplars(tiny_stream[1].train).labels).tolist() == [3, 3, 10, 10]
     learner.learn(tiny_stream[1])
     assert len(learner.memory) == 6
 
@@ -96,7 +96,7 @@ def test_balanced_replay_shows_old_tasks_as_often(tiny_stream: TaskStream) -> No
     learner = learner_of(Replay, MemorySettings(epochs=1, memory=6, sampling="balanced"))
     learner.learn(tiny_stream[0])
     learner.begin_task(tiny_stream[1])
-    images = learner._with_exemplars(tiny_stream[1].train)
+    images = learner.with_exemplars(tiny_stream[1].train)
     order = learner.trainer._order(images, torch.Generator().manual_seed(0))
     assert torch.bincount(learner.task_map.task_of(images.labels[order])).tolist() == [13, 13]
 

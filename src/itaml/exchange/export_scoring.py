@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -13,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from itaml.errors import SettingsError
 from itaml.inference.predictor import Predictor
+from itaml.inference.views import mean_over_views
 from itaml.learners.api import KnowsUnknown, Learner
 from itaml.learners.learner import GradientLearner
 from itaml.learners.statistics_learner import StatisticsLearner
@@ -90,11 +92,14 @@ class GradientScoring:
         """Return each task's columns by its own network; a task without one has the generic scores."""
         if not any(self.weights):
             return scores
-        views = _views(samples, self.learner.settings.flip_tta)
+        s = self.learner.settings
         parts = []
         for task, weights in enumerate(self.weights):
             columns = self.task_map.columns(task)
-            found = _mean([_adapted_logits(self.model, weights, view) for view in views]) if weights else scores
+            found = scores
+            if weights:
+                adapted = partial(_adapted_logits, self.model, weights)
+                found = mean_over_views(samples, adapted, flip=s.flip_tta, shift=s.shift_tta)
             parts.append(found[:, columns])
         return torch.cat(parts, 1)
 
@@ -139,7 +144,9 @@ class _WholePredictor(Predictor):
 
     def model_scores(self, images: Tensor) -> Tensor:
         """Return the logits (n, columns)."""
-        return _mean([self.model(view) for view in _views(images, self.settings.flip_tta)])
+        s, weights = self.settings, self.kept.aligned_weights()
+        logits = partial(_adapted_logits, self.model, weights) if weights else self.model
+        return mean_over_views(images, logits, flip=s.flip_tta, shift=s.shift_tta)
 
     def features(self, images: Tensor) -> Tensor:
         """Return the features (n, d)."""
@@ -191,14 +198,6 @@ def export_scoring(learner: Learner) -> ExportScoring:
     if isinstance(learner, GradientLearner):
         return GradientScoring(learner)
     raise SettingsError(f"a {type(learner).__name__} cannot be exported: its prediction cannot be traced")
-
-
-def _views(samples: Tensor, flip: bool) -> list[Tensor]:
-    return [samples, samples.flip(3)] if flip else [samples]
-
-
-def _mean(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
 
 
 def _adapted_logits(model: Classifier, weights: Weights, samples: Tensor) -> Tensor:

@@ -26,7 +26,8 @@ from itaml.registry import unknown
 OWN = ("temperature",)  # of a method's own distillation
 NEED_LOSS = ("class_balancing", "distill", "progressive_resize_from")  # what `Traits.supports_recipe` is about
 FOLLOWS = {"class_balancing": ("rehearsal_cutmix", "balance_strength"), "distill": ("distill_growth",)}  # off together
-REFUSABLE = ("class_balancing", "distill", "flip_tta")  # what the rules of a method's settings may exclude
+AT_INFERENCE = ("flip_tta", "shift_tta", "align_head")  # ingredients that inference uses
+REFUSABLE = ("class_balancing", "distill", *AT_INFERENCE)  # what the rules of a method's settings may exclude
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _given(recipe: str, benchmark: str, method: str, preset: str) -> dict[str, A
     data = _data(recipe)
     table = tomllib.loads(data.decode())
     fields = [name for name in RecipeSettings.__annotations__ if name not in OWN]
-    values = {name: _default(name) for name in (*fields, "flip_tta")}
+    values = {name: _default(name) for name in (*fields, *AT_INFERENCE)}
     values |= parse_preset(data, source=f"recipe {recipe}", benchmark=benchmark)
     for section in sections(table, benchmark):
         rates = section.get("rates", {})

@@ -22,6 +22,8 @@ class InferenceSettings(Settings):
     negatives: Negatives = "seen"
 
     flip_tta: bool = False  # average the scores of each image and of its horizontal flip
+    shift_tta: Annotated[int, Field(ge=0, le=16)] = 0  # also of the image shifted by so many pixels to four corners
+    align_head: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of a head fitted to Gaussians of classes; 0 is off
     task_score: TaskScore = "max-logit"
     task_temperature: Annotated[float, Field(ge=0)] = 1.0  # T of task_score=energy; 0 is max-logit
     task_epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0  # e of the robust sum of log-probabilities; 0 is off
@@ -50,6 +52,10 @@ class InferenceSettings(Settings):
             raise ValueError(f"adapt_views={self.adapt_views} needs adapt_augment, or all views are the same")
         if self.adapt_lda + self.adapt_snapshot > 1:
             raise ValueError("adapt_lda and adapt_snapshot are shares of one whole: their sum must be at most 1")
+        if self.align_head and self.adapt_steps:
+            raise ValueError(
+                f"align_head={self.align_head:g} replaces the head that adaptation starts from: set adapt_steps=0"
+            )
         if self.adapt_snapshot and not self.snapshot_heads:
             raise ValueError("adapt_snapshot needs snapshot_heads=true, in training too")
         return self

@@ -16,6 +16,8 @@ from torch.func import functional_call
 from itaml import seeding
 from itaml.config import Seeds
 from itaml.inference.adaptation import adapt
+from itaml.inference.aligned_head import align
+from itaml.inference.class_gaussians import ClassGaussians
 from itaml.inference.class_prediction import AdaptedScores, joint_probabilities, predict_classes, task_posterior
 from itaml.inference.inference_settings import InferenceSettings
 from itaml.inference.own_task import fit_own_task
@@ -29,6 +31,7 @@ from itaml.inference.task_prediction import (
     predict_tasks,
     robust_log_probabilities,
 )
+from itaml.inference.views import mean_over_views
 from itaml.memory.buffer import Memory
 from itaml.models.classifier import Classifier
 from itaml.models.task_map import TaskMap
@@ -88,6 +91,7 @@ class Predictor:
         self.settings, self.seeds = settings, seeds
         self.class_scores = class_scores or self.model_scores
         self.snapshots = SnapshotHeads(self.features)
+        self.gaussians = ClassGaussians(self.features)
         self._cache: dict[str, Any] = {}
 
     @property
@@ -132,7 +136,11 @@ class Predictor:
 
     def model_scores(self, images: Tensor) -> Tensor:
         """Return the logits of the generic model (n, columns), on the CPU."""
-        return self._outputs(images, {})
+        return self._outputs(images, self.aligned_weights())
+
+    def aligned_weights(self) -> Weights:
+        """Return the head that is used instead of training's, by `align_head`; {} where it is training's."""
+        return self.cached("aligned head", lambda: align(self)) if self.settings.align_head else {}
 
     def features(self, images: Tensor) -> Tensor:
         """Return the features of the generic model (n, d), on the CPU."""
@@ -191,7 +199,7 @@ class Predictor:
         return adapt(
             self.model,
             self._placed(images),
-            self.task_map.column_of(labels).to(self._device()),
+            self._placed(self.task_map.column_of(labels)),
             steps=s.adapt_steps,
             batch_size=s.adapt_batch,
             make_optimizer=lambda tensors: make_optimizer(s.adapt_optimizer, tensors, lr=s.adapt_lr),
@@ -221,9 +229,9 @@ class Predictor:
         return fit_task_distance(self.settings.task_distance, self.view_mean(images), columns, self.task_map)
 
     def view_mean(self, images: Tensor) -> Tensor:
-        """Return the features of images (n, d), averaged with those of their flips if the settings say so."""
-        features = self.features(images)
-        return (features + self.features(images.flip(3))) / 2 if self.settings.flip_tta else features
+        """Return the features of images (n, d), averaged over the views of test-time augmentation."""
+        s = self.settings
+        return mean_over_views(images, self.features, flip=s.flip_tta, shift=s.shift_tta)
 
     def _outputs(self, images: Tensor, weights: Weights) -> Tensor:
         self.model.eval()
@@ -233,14 +241,10 @@ class Predictor:
 
     def _scores(self, images: Tensor, weights: Weights) -> Tensor:
         """Return the scores (n, columns) of the model with some weights in place of its own."""
-        scores: Tensor = functional_call(self.model, weights, (images,))
-        if not self.settings.flip_tta:
-            return scores
-        flipped: Tensor = functional_call(self.model, weights, (images.flip(3),))
-        return (scores + flipped) / 2
+        s = self.settings
+        return mean_over_views(
+            images, lambda view: functional_call(self.model, weights, (view,)), flip=s.flip_tta, shift=s.shift_tta
+        )
 
     def _placed(self, images: Tensor) -> Tensor:
-        return images.to(self._device())
-
-    def _device(self) -> torch.device:
-        return self.model.head.weight.device
+        return images.to(self.model.head.weight.device)

@@ -25,6 +25,7 @@ def forget_class(learner: GradientLearner, class_id: ClassId) -> None:
     _check(learner)
     learner.model.head.remove(class_id)
     learner.memory.remove(class_id)
+    learner.predictor.gaussians.remove(class_id)
     _clear(learner)
 
 
@@ -33,6 +34,7 @@ def merge_classes(learner: GradientLearner, source: ClassId, target: ClassId) ->
     _check(learner)
     learner.task_map.column_of(torch.tensor([source, target]))
     learner.memory.merge(source, target)
+    learner.predictor.gaussians.merge(source, target)
     learner.model.head.remove(source)
     _clear(learner)
     exemplars = learner.memory.exemplars([target])
@@ -52,6 +54,7 @@ def renumber_classes(learner: GradientLearner, ids: Mapping[ClassId, ClassId]) -
     _check(learner)
     learner.model.head.task_map = learner.task_map.renumbered(ids)
     learner.memory.renumber(ids)
+    learner.predictor.gaussians.renumber(ids)
     _clear(learner)
 
 

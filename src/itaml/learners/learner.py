@@ -14,7 +14,7 @@ from itaml.data.images import ClassId, ImageSet, join
 from itaml.data.stream import Task
 from itaml.errors import CheckpointError, DataError, SettingsError
 from itaml.events import Callback, ignore
-from itaml.inference.own_task import take_snapshot
+from itaml.inference import between_tasks
 from itaml.inference.predictor import Predictor
 from itaml.learners.api import Prediction
 from itaml.learners.batch import Progress
@@ -96,13 +96,11 @@ class GradientLearner:
         self.check_task(task)
         self.clear_caches()
         if self.context.progress is None:
-            if self.settings.snapshot_heads:
-                self.predictor.snapshots.before_task(self._with_exemplars(task.train))
+            between_tasks.before_task(self.predictor, self.with_exemplars(task.train))
             self.begin_task(task)
         data = self.method.training_data(task)
-        self.trainer.fit(task, self._with_exemplars(data), self.callback, new_images=len(data))
-        if self.settings.snapshot_heads:
-            take_snapshot(self.predictor, task, self._with_exemplars(task.train))
+        self.trainer.fit(task, self.with_exemplars(data), self.callback, new_images=len(data))
+        between_tasks.after_task(self.predictor, task, self.with_exemplars(task.train))
         if self.memory.budget:
             generator = seeding.generator(self.context.seeds.memory, "memory", task.index)
             features = partial(in_shares, self.predictor.features)
@@ -122,7 +120,7 @@ class GradientLearner:
         self.method.begin_task(task)
         self.context.progress = Progress(task.index, 0)
 
-    def _with_exemplars(self, data: ImageSet) -> ImageSet:
+    def with_exemplars(self, data: ImageSet) -> ImageSet:
         """Return what a task is trained on: D(t) united with M(t-1)."""
         exemplars = self.memory.exemplars() if self.method.traits.rehearses else None
         return data if exemplars is None else join([data, exemplars])
@@ -223,7 +221,7 @@ class GradientLearner:
             "memory": self.memory.state_dict(),
             "progress": self.trainer.state_dict(),
             "extra": {**self.method.state_dict(), "teacher": self.recipe.teacher.state_dict()},
-            **({"snapshots": self.predictor.snapshots.state_dict()} if self.settings.snapshot_heads else {}),
+            **between_tasks.state_of(self.predictor),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -241,6 +239,6 @@ class GradientLearner:
         self.trainer.load_state_dict(state["progress"])
         self.recipe.teacher.load_state_dict(state["extra"].get("teacher"))
         self.method.load_state_dict(state["extra"])
-        self.predictor.snapshots.load_state_dict(state.get("snapshots"))
+        between_tasks.restore(self.predictor, state)
         self.model.eval()
         self.clear_caches()

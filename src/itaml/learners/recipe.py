@@ -9,7 +9,7 @@
 | class balancing       | `class_balancing`, `balance_strength`        | `logits`: every image weighs the same, and logits are shifted by the log of their class's count of images (balanced softmax, Ren et al., NeurIPS 2020) |
 | progressive resizing  | `progressive_resize_from`, `progressive_resize_until`, `progressive_resize_in` | a task's first epochs use smaller images; the teacher and inference see them in full size |
 | EMA                   | `ema`                                | a task ends with an exponential moving average of the weights of its steps |
-| test-time augmentation | `flip_tta`                            | see `inference.predictor` |
+| test-time augmentation | `flip_tta`, `shift_tta`                | see `inference.predictor` |
 """  # noqa: E501 (a table)
 
 from __future__ import annotations

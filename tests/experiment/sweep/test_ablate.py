@@ -122,7 +122,7 @@ def test_memory_is_counted_in_shares_of_the_preset(tmp_path: Path) -> None:
 
 
 def test_parameters_that_are_read_after_training_need_one_run_per_seed(tmp_path: Path) -> None:
-    for over in ("task_score", "adapt_steps", "flip_tta", "p"):
+    for over in ("task_score", "adapt_steps", "flip_tta", "shift_tta", "p"):
         made = _plan(tmp_path, over, seeds=(0, 1))
         assert made.once
         assert _names(made) == ["itaml-best-seed0", "itaml-best-seed1"]
@@ -237,7 +237,7 @@ def test_no_method_reads_these_parameters_in_training(method: str, tmp_path: Pat
     if remembers and method != "icarl":  # which has no head to adapt
         steps["adapt_steps"] = 3
     if method != "icarl" and "flip_tta" not in LEARNERS.load(method).traits.read_in_training:
-        steps["flip_tta"] = True
+        steps |= {"flip_tta": True, "shift_tta": 1}
     for name, chosen in (("one", {"task_score": "max-logit"}), ("other", steps)):
         run_experiment(resolve("small", method=method, overrides={"epochs": 2, **memory, **chosen}), tmp_path / name)
     assert same_bits(*(checkpoint(tmp_path / name)["learner"] for name in ("one", "other")))

@@ -57,6 +57,12 @@ class BiCSettings(MemorySettings):
             raise ValueError(f"a memory of {self.memory} has no room for validation images: set a larger memory")
         return self
 
+    @model_validator(mode="after")
+    def _own_correction(self) -> Self:
+        if self.align_head:
+            raise ValueError("bic corrects the scores of its own head: align_head must be 0")
+        return self
+
     @property
     def validation(self) -> int:
         """Images kept for validation."""
@@ -75,7 +81,7 @@ class BiC(Method):
     settings: BiCSettings
     traits: ClassVar[Traits] = Traits(
         needs_teacher=True,
-        read_in_training=frozenset({"flip_tta"}),  # the correction is fitted to the scores
+        read_in_training=frozenset({"flip_tta", "shift_tta"}),  # the correction is fitted to the scores
     )
     saved: ClassVar[tuple[str, ...]] = ("bias", "validation")
 

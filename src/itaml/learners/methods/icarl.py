@@ -43,8 +43,12 @@ class ICaRLSettings(MemorySettings):
             raise ValueError(
                 "icarl names classes by exemplar means, not by a head that could adapt: adapt_steps must be 0"
             )
-        if self.flip_tta:
-            raise ValueError("icarl names classes by distances, not by scores to be averaged: mirror must be off")
+        if self.flip_tta or self.shift_tta:
+            raise ValueError(
+                "icarl names classes by distances, not by scores to be averaged: flip_tta and shift_tta must be off"
+            )
+        if self.align_head:
+            raise ValueError("icarl names classes by exemplar means, not by a head: align_head must be 0")
         if self.loss != "bce" or self.negatives != "seen":
             raise ValueError("icarl is defined with loss=bce and negatives=seen")
         return self

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import capacity_tables
@@ -56,6 +57,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-what-matters": reproduction.what_matters,
     "reproduction-trials": reproduction.trials,
     "cifar-trials": reproduction.cifar_trials,
+    "cifar-trials-32px": partial(reproduction.cifar_trials, "cifar-trials-32px"),
+    "cifar-inference": reproduction.cifar_inference,
     "reproduction-tuned": reproduction.tuned,
     "reproduction-tuned-digits": lambda: reproduction.tuned("tune-paper-digits"),
     "reproduction-authors-cifar": reproduction.authors_cifar,

@@ -78,15 +78,26 @@ def trials() -> str:
     return table(["preset", "trial", "seeds", "class@1", "class@20"], rows)
 
 
-def cifar_trials() -> str:
+def cifar_trials(trials_name: str = "cifar-trials") -> str:
     """Return the small trials of ingredients for CIFAR-100, on validation images."""
     rows = []
-    for name, trial in load("cifar-trials")["trials"].items():
+    for name, trial in load(trials_name)["trials"].items():
         last = trial["after_each_task"][-1]
         each = ", ".join(f"{100 * value:.1f}" for value in last["by_task"])
         first = 100 * trial["after_each_task"][0]["class@1"]
         rows.append([name, f"{first:.1f}", f"{100 * last['class@1']:.1f}", each, f"{100 * last['class@20']:.1f}"])
     return table(["trial", "class@1 after task 1", "class@1 after task 3", "of tasks 1, 2, 3", "class@20"], rows)
+
+
+def cifar_inference() -> str:
+    """Return what the trained learners of the trials at full size reach with other settings of the inference."""
+    rows = []
+    for name, trial in load("cifar-trials-32px")["trials"].items():
+        for one in trial["inference"]:
+            settings, each = one["settings"], ", ".join(f"{100 * value:.1f}" for value in one["by_task"])
+            numbers = [f"{100 * one[key]:.1f}" for key in ("class@1", "class@20")]
+            rows.append([name, f"{settings['shift_tta']}", f"{settings['align_head']:g}", *numbers, each])
+    return table(["trained as", "`shift_tta`", "`align_head`", "class@1", "class@20", "of tasks 1, 2, 3"], rows)
 
 
 def tuned(study_name: str = "tune-released-mnist") -> str:

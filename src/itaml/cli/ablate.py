@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Vary one setting and nothing else: run what is missing, print a table and draw a plot.
 
-    Sweep parameters that training does not read (p, task_score, flip_tta, adapt_steps) are compared on one trained
-    learner per seed; for all others, every value is trained. Finished runs are kept and interrupted runs are resumed,
-    so the command can be repeated at any time.
+    Sweep parameters that training does not read (p, task_score, flip_tta, shift_tta, adapt_steps) are compared on one
+    trained learner per seed; for all others, every value is trained. Finished runs are kept and interrupted runs are
+    resumed, so the command can be repeated at any time.
     """
     import itaml.report.theme  # noqa: F401 (a missing extra is an error before the runs, not after)
     from itaml.experiment.sweep.ablate import check, plan

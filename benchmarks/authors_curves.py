@@ -29,6 +29,14 @@ FIGURE5 = {  # CIFAR-100, ten tasks: task-agnostic at p=20, task-aware, no updat
     "joint": (18.04, 74.27, 34.66),
 }
 PUBLISHED_P1 = {"icarl": 49.5, "bic": 50.8, "wa": 52.3, "foster": 53.2}  # last accuracy, ResNet-32, ten tasks, p=1
+PUBLISHED_SPLITS = {  # CIFAR-100, 2,000 exemplars, ResNet-32, p=1: average and last accuracy, by number of tasks
+    "iCaRL": {5: (67.0, 54.2), 10: (64.4, 49.5), 20: (63.5, 45.1)},
+    "BiC": {5: (67.0, 56.2), 10: (65.1, 50.8), 20: (62.4, 43.1)},
+    "WA": {5: (68.5, 58.0), 10: (67.1, 52.3), 20: (64.7, 48.5)},
+    "FOSTER": {5: (68.6, 58.7), 10: (66.5, 53.2), 20: (63.4, 49.4)},
+    "DER (a growing network)": {5: (70.8, 62.4), 10: (69.7, 58.6), 20: (68.0, 54.0)},
+}
+SPLITS_P20 = {5: "72.33", 10: "77.79", 20: "63.98 to 79.53 (seven runs)"}  # the authors' logs
 
 
 def curve(name: str, values: list[float], *, tasks: int, style: int = -1) -> Series:

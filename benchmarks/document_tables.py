@@ -134,7 +134,13 @@ HEADLINE = {  # methods of the headline, with the presets and recipes of their r
         ("joint", "strong", f"{RECIPE}; keeps everything"),
         ("itaml", "paper", "the paper's settings"),
     ),
-    "cifar100-10": (("itaml", "best", "balanced logits, distillation, progressive resizing, flips averaged"),),
+    "cifar100-10": (
+        (
+            "itaml",
+            "best",
+            "strong augmentation, balanced logits, distillation, progressive resizing, averaged views, aligned head",
+        ),
+    ),
 }
 
 

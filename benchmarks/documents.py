@@ -58,6 +58,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduction-trials": reproduction.trials,
     "cifar-trials": reproduction.cifar_trials,
     "cifar-trials-32px": partial(reproduction.cifar_trials, "cifar-trials-32px"),
+    "cifar-splits": reproduction.cifar_splits,
     "cifar-inference": reproduction.cifar_inference,
     "reproduction-tuned": reproduction.tuned,
     "reproduction-tuned-digits": lambda: reproduction.tuned("tune-paper-digits"),

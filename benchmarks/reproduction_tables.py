@@ -6,7 +6,9 @@ import statistics
 from typing import Any
 
 import authors_curves
-from document_parts import METRICS, cell, load, runs, summary_of_known, table
+from document_parts import METRICS, RESULTS, cell, load, runs, summary_of_known, table
+
+from itaml.experiment.result import Result
 
 
 def after_each_task() -> str:
@@ -98,6 +100,22 @@ def cifar_inference() -> str:
             numbers = [f"{100 * one[key]:.1f}" for key in ("class@1", "class@20")]
             rows.append([name, f"{settings['shift_tta']}", f"{settings['align_head']:g}", *numbers, each])
     return table(["trained as", "`shift_tta`", "`align_head`", "class@1", "class@20", "of tasks 1, 2, 3"], rows)
+
+
+def cifar_splits() -> str:
+    """Return CIFAR-100 in 5, 10 and 20 tasks beside published figures: average / last at p=1, and last at p=20."""
+    rows = []
+    for tasks in (5, 10, 20):
+        for path in sorted((RESULTS / f"cifar100-{tasks}").glob("itaml-best*-seed0.json")):
+            result = Result.load(path)
+            average, last = result.final.average_incremental[1], result.final.continuum[1].classes
+            name = f"iTAML, `{path.stem.removeprefix('itaml-').removesuffix('-seed0')}`"
+            p20 = f"{100 * result.final.continuum[20].classes:.2f}"
+            rows.append([str(tasks), name, f"{100 * average:.2f} / {100 * last:.2f}", p20])
+        rows.append([str(tasks), "iTAML, the authors' logs", "-", authors_curves.SPLITS_P20[tasks]])
+        for name, figures in authors_curves.PUBLISHED_SPLITS.items():
+            rows.append([str(tasks), f"{name}, published", "{:g} / {:g}".format(*figures[tasks]), "-"])
+    return table(["tasks", "method", "average / last, p=1", "last, p=20"], rows)
 
 
 def tuned(study_name: str = "tune-released-mnist") -> str:

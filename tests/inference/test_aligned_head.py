@@ -110,7 +110,12 @@ def test_states_are_restored_and_others_refused() -> None:
     assert same_bits(gaussians.state_dict(), again.state_dict())
     again.load_state_dict(None)
     assert again.of([7]) is None
-    for damaged in ({"classes": {}}, {"classes": {"x": 1}, "before": torch.empty(0)}, {"classes": 3, "before": 1}):
+    others: list[dict[str, Any]] = [
+        {"classes": {}},
+        {"classes": {"x": 1}, "before": torch.empty(0)},
+        {"classes": 3, "before": 1},
+    ]
+    for damaged in others:
         with pytest.raises(CheckpointError, match="not saved Gaussians"):
             again.load_state_dict(damaged)
 

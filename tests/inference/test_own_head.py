@@ -18,8 +18,9 @@ from itaml.exchange.export_scoring import GradientScoring
 from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import resolve
 from itaml.experiment.runner import run_experiment
+from itaml.inference.feature_drift import ridge_map
 from itaml.inference.own_head import OwnHead, fit_anchored, fit_lda, no_better, pooled
-from itaml.inference.snapshot_heads import SnapshotHeads, carried, ridge_map
+from itaml.inference.snapshot_heads import SnapshotHeads, carried
 from itaml.learners.learner import GradientLearner
 from itaml.metrics.evaluate import evaluate
 from support import same_bits

@@ -10,7 +10,16 @@ from itaml.experiment.result import Result, load_result
 from itaml.report.sentences import command
 
 RESULTS = Path(__file__).resolve().parent / "results"
-FOLDERS = ("mnist-5", "mnist-5-plain", "mnist-5-strong", "cifar100-10", "tiny-imagenet-10", "digits", "digits-scores")
+FOLDERS = (
+    "mnist-5",
+    "mnist-5-plain",
+    "mnist-5-strong",
+    "cifar100-10",
+    "cifar100-20",
+    "tiny-imagenet-10",
+    "digits",
+    "digits-scores",
+)
 
 
 def repeating(results: Iterable[Result]) -> dict[str, list[int]]:

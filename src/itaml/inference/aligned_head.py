@@ -1,9 +1,10 @@
-"""A head that is fitted to features drawn from the Gaussians of all classes, old and new alike.
+"""A head for inference, fitted to features that are drawn from a Gaussian of every class, old and new.
 
-The head that training leaves favours new classes, and knows old ones by a few exemplars, whose features the network
-fits better than those of any other image. Gaussians of all images of a class, carried along (`class_gaussians`), know
-old classes better. Fitting the head to draws from them is Classifier Alignment (Zhang et al., SLCA, ICCV 2023); here
-it is anchored to the head of training, and `share` of the way towards it is gone. Training goes on with its own head.
+The trained head favours new classes: of old classes it has seen a few exemplars, and the network fits their features
+better than those of other images. The Gaussians (`class_gaussians`) are estimated from all images of a class. Fitting
+the head to draws from them is Classifier Alignment (Zhang et al., SLCA, ICCV 2023). Here the fit is anchored to the
+trained head, and the result is interpolated with it. The trained head itself is not changed: training continues
+with it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ ANCHOR, STEPS = 0.03, 50  # see `fit_anchored`
 
 
 def aligned_head(head: OwnHead, gaussians: Sequence[Gaussian], *, share: float, generator: torch.Generator) -> OwnHead:
-    """Return the head of inference.
+    """Return a head between the trained one and one that is fitted to Gaussians.
 
     Args:
-        head: that of training.
-        gaussians: one for each row.
-        share: 0 is the head of training, 1 the one fitted to the Gaussians.
+        head: the trained head.
+        gaussians: the Gaussian of each row's class.
+        share: weight of the fitted head; 0 returns the trained one.
         generator: draws the features.
     """
     features = torch.cat([one.draw(DRAWS, generator) for one in gaussians])

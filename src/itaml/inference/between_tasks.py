@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before_task(predictor: Predictor, images: ImageSet) -> None:
-    """Note what is needed of the network as it is, before a task is trained on `images`."""
+    """Compute what is needed from the network before a task is trained on `images`."""
     if predictor.settings.snapshot_heads:
         predictor.snapshots.before_task(images)
     if predictor.settings.align_head:
@@ -21,7 +21,7 @@ def before_task(predictor: Predictor, images: ImageSet) -> None:
 
 
 def after_task(predictor: Predictor, task: Task, images: ImageSet) -> None:
-    """Carry along what is kept after a task was trained on `images`, and add what is new."""
+    """Update what is kept to the network that was trained on `images`, and add the new classes."""
     if predictor.settings.snapshot_heads:
         take_snapshot(predictor, task, images)
     if predictor.settings.align_head:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from itaml.data.images import ClassId, ImageSet
 from itaml.errors import CheckpointError
-from itaml.inference.feature_drift import FeatureDrift, Features, ridge_map, spread
+from itaml.inference.feature_drift import FeatureDrift, Features, features_of, ridge_map
 
 RANK = 8
 
@@ -73,8 +73,8 @@ class ClassGaussians:
             matrix, offset = ridge_map(*features)
             self._by_class = {class_id: _carried(one, matrix, offset) for class_id, one in self._by_class.items()}
         for class_id in classes:
-            own = images.of_classes([class_id])
-            self._by_class[class_id] = fit_gaussian(self._features(own.batch(spread(len(own)))[0]))
+            own = features_of(images.of_classes([class_id]), self._features)
+            self._by_class[class_id] = fit_gaussian(own)
 
     def remove(self, class_id: ClassId) -> None:
         """Forget a class."""

@@ -10,7 +10,8 @@ from torch import Tensor
 from itaml.data.images import ImageSet
 
 RIDGE = 1e-3  # relative to the mean variance of the features
-MOST = 10_000  # images whose features are compared
+MOST = 10_000  # images whose features are computed
+BATCH = 500  # images that are read at a time
 Features = Callable[[Tensor], Tensor]
 
 
@@ -35,7 +36,7 @@ class FeatureDrift:
         return (before, self._of(images)) if len(before) else None
 
     def _of(self, images: ImageSet) -> Tensor:
-        return self._features(images.batch(spread(len(images)))[0])
+        return features_of(images, self._features)
 
 
 def ridge_map(inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,6 +49,11 @@ def ridge_map(inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
     ridge = RIDGE * level * torch.eye(len(gram), dtype=gram.dtype)
     matrix = torch.linalg.solve(gram + ridge, moved.T @ (outputs - other))
     return matrix, other - centre @ matrix
+
+
+def features_of(images: ImageSet, features: Features) -> Tensor:
+    """Return the features of at most `MOST` images (n, d), which are read in batches."""
+    return torch.cat([features(images.batch(rows)[0]) for rows in spread(len(images)).split(BATCH)])
 
 
 def spread(count: int) -> Tensor:

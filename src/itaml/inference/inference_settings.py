@@ -22,8 +22,8 @@ class InferenceSettings(Settings):
     negatives: Negatives = "seen"
 
     flip_tta: bool = False  # average the scores of each image and of its horizontal flip
-    shift_tta: Annotated[int, Field(ge=0, le=16)] = 0  # also of the image shifted by so many pixels to four corners
-    align_head: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of a head fitted to Gaussians of classes; 0 is off
+    shift_tta: Annotated[int, Field(ge=0, le=16)] = 0  # also of the image shifted by this many pixels to four corners
+    align_head: Annotated[float, Field(ge=0, le=1)] = 0.0  # weight of a head fitted to Gaussians of classes; 0 is off
     task_score: TaskScore = "max-logit"
     task_temperature: Annotated[float, Field(ge=0)] = 1.0  # T of task_score=energy; 0 is max-logit
     task_epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0  # e of the robust sum of log-probabilities; 0 is off

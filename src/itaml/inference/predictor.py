@@ -139,7 +139,7 @@ class Predictor:
         return self._outputs(images, self.aligned_weights())
 
     def aligned_weights(self) -> Weights:
-        """Return the head that is used instead of training's, by `align_head`; {} where it is training's."""
+        """Return the aligned head, which replaces the trained one with `align_head`; {} where there is none."""
         return self.cached("aligned head", lambda: align(self)) if self.settings.align_head else {}
 
     def features(self, images: Tensor) -> Tensor:

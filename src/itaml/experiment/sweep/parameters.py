@@ -54,7 +54,9 @@ _ALL = (
     SweepParameter(
         "flip_tta", "average with horizontally flipped images at inference", (False, True), at_inference=True
     ),
-    SweepParameter("shift_tta", "average with images shifted by so many pixels", (0, 1, 2, 4), at_inference=True),
+    SweepParameter(
+        "shift_tta", "average with images shifted by this many pixels at inference", (0, 1, 2, 4), at_inference=True
+    ),
     SweepParameter("memory", "exemplars in all", ("half", "same", "double"), of_memory=True),
     SweepParameter("memory_bytes", "bytes of exemplars in all", ("half", "same", "double"), of_memory=True),
     SweepParameter("selection", "choice of exemplars", ("random", "herding", "first"), of_memory=True),

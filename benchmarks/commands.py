@@ -14,6 +14,7 @@ FOLDERS = (
     "mnist-5",
     "mnist-5-plain",
     "mnist-5-strong",
+    "cifar100-5",
     "cifar100-10",
     "cifar100-20",
     "tiny-imagenet-10",

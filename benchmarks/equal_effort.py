@@ -3,7 +3,7 @@
 usage: python benchmarks/equal_effort.py rates BENCHMARK DATA_ROOT RUNS [--methods a,b:preset]
        python benchmarks/equal_effort.py runs BENCHMARK DATA_ROOT RUNS --recipe plain [--methods ...] [--seeds 0,1,2]
 
-`rates` tries the same pairs of optimizer and learning rate (CANDIDATES) for every method, with recipe `plain` and seed
+`rates` tries the same pairs of optimizer and learning rate for every method, with recipe `plain` and seed
 0, on a part of the training images (a tenth for MNIST) with a memory of the same share, and evaluates on the other
 training images. The pair with the best mean of class accuracy at p=1 and p=20 is the method's in the recipe's file
 (src/itaml/recipes); the recipe's own pair is kept unless another is better by more than half a point. Writes
@@ -33,10 +33,8 @@ from itaml.experiment.run_config import RunConfig, completed, resolve
 from itaml.experiment.runner import run_experiment
 from itaml.learners import LEARNERS
 
-CANDIDATES: tuple[dict[str, Any], ...] = (  # the first one is kept unless another is better by more than MARGIN
-    {"optimizer": "adam", "lr": 0.001, "momentum": 0.0},
-    {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9},
-)
+ADAM: dict[str, Any] = {"optimizer": "adam", "lr": 0.001, "momentum": 0.0}
+SGD: dict[str, Any] = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 NOT_COUNTED: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 0.0003,
@@ -44,7 +42,17 @@ NOT_COUNTED: dict[str, Any] = {
 }  # tried for some methods only; listed, never chosen
 MARGIN = 0.005  # of the score
 VALIDATION = {"mnist-5": 0.9}  # share of the training images that trials are evaluated on
-FP32 = Compute(precision="fp32")
+
+
+def candidates(name: str) -> tuple[dict[str, Any], ...]:
+    """Return the pairs to try: the recipe's own first, which is kept unless another is better by more than MARGIN."""
+    own = resolve(name, recipe="plain", preset="best").settings["optimizer"]
+    return (ADAM, SGD) if own == "adam" else (SGD, ADAM)
+
+
+def compute(name: str) -> Compute:
+    """Return how a benchmark is computed: in bfloat16 where the network has convolutions."""
+    return Compute(precision="fp32" if benchmark(name).model == "mlp" else "bf16")
 
 
 def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
@@ -55,7 +63,7 @@ def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
     if resolve(name, method=method, preset=preset).settings.get("memory"):
         own["memory"] = round(benchmark(name).memory * (1 - validation))
     return resolve(
-        name, method=method, preset=preset, recipe="plain", overrides=own, validation=validation, compute=FP32
+        name, method=method, preset=preset, recipe="plain", overrides=own, validation=validation, compute=compute(name)
     )
 
 
@@ -99,12 +107,12 @@ def collect_rates(name: str, runs: Path) -> None:
     for target in targets():
         if not LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
             continue
-        rows = [(candidate, trial_numbers(trial(name, target, candidate), runs)) for candidate in CANDIDATES]
+        rows = [(candidate, trial_numbers(trial(name, target, candidate), runs)) for candidate in candidates(name)]
         if all(numbers is not None for _, numbers in rows):
             trials = [{**candidate, **(numbers or {})} for candidate, numbers in rows]
             best = max(trials, key=lambda row: row["score"])
             kept = trials[0] if best["score"] - trials[0]["score"] <= MARGIN else best
-            found[target] = {"chosen": {key: kept[key] for key in CANDIDATES[0]}, "trials": trials}
+            found[target] = {"chosen": {key: kept[key] for key in ADAM}, "trials": trials}
             other = trial_numbers(trial(name, target, NOT_COUNTED), runs)
             if other is not None:
                 found[target]["not_counted"] = {**NOT_COUNTED, **other}
@@ -136,7 +144,7 @@ def main() -> None:
     if options.what == "rates":
         for target in chosen:
             if LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
-                for candidate in CANDIDATES:
+                for candidate in candidates(options.benchmark):
                     train(trial(options.benchmark, target, candidate), options.runs, options.data_root)
     if options.what in ("rates", "collect"):
         collect_rates(options.benchmark, options.runs)
@@ -147,7 +155,12 @@ def main() -> None:
         for target in chosen:
             method, _, preset = target.partition(":")
             config = resolve(
-                options.benchmark, method=method, preset=preset, recipe=options.recipe, seed=seed, compute=FP32
+                options.benchmark,
+                method=method,
+                preset=preset,
+                recipe=options.recipe,
+                seed=seed,
+                compute=compute(options.benchmark),
             )
             if matching(config):
                 continue

@@ -23,6 +23,7 @@ import torch
 from photos_common import RESULTS, write
 
 from itaml import ImageClassifier
+from itaml.metrics.calibration_error import expected_calibration_error
 from itaml.modelstore.predictions import ImagePrediction
 
 LEARNS = {"clothing-10": 2, "grocery-81": 9}
@@ -111,10 +112,12 @@ def measure(root: Path, learns: int) -> dict[str, Any]:
         )
         classes, tasks = in_continua(done.classifier, root / "test", groups)
     pairs = list(zip(first, second, strict=True))
+    confidence = torch.tensor([one.top[0][1] for one in first], dtype=torch.float64)
     return {
         "class accuracy, each photo alone": mean(correct(first)),
         "class accuracy, p = 20": classes,
         "task accuracy, p = 20": tasks,
+        "calibration error": expected_calibration_error(confidence, torch.tensor(correct(first))),
         "known photos called unknown": mean([not one.known for one in first]),
         "forgetting": forgetting(done.history),
         "forgetting among the classes known at the time": forgetting(done.among),

@@ -42,6 +42,7 @@ def product() -> str:
     columns = {
         "each alone": "class accuracy, each photo alone",
         "p = 20": "class accuracy, p = 20",
+        "ECE": "calibration error",
         "known refused": "known photos called unknown",
         "forgetting": "forgetting",
         "among the classes known at the time": "forgetting among the classes known at the time",

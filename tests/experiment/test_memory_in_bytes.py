@@ -19,7 +19,8 @@ from itaml.experiment.sweep.ablate import plan
 from itaml.learners import LEARNERS
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.itaml_settings import ITAMLSettings
-from itaml.memory.byte_memory import ByteMemory, decoded, saved_files
+from itaml.memory.byte_memory import ByteMemory
+from itaml.memory.webp_files import decoded, saved_files
 from itaml.modelstore.image_classifier import ImageClassifier
 from support import same_bits
 

@@ -47,6 +47,13 @@ def test_every_exemplar_and_a_share_of_the_new_images_are_changed(share: float, 
     assert low <= float(found[:50].float().mean()) <= high
 
 
+@pytest.mark.parametrize(("share", "low", "high"), [(0.0, 0.0, 0.0), (0.5, 0.3, 0.7), (1.0, 1.0, 1.0)])
+def test_a_share_of_the_exemplars_is_changed(share: float, low: float, high: float) -> None:
+    found = changed(learner_of("replay", strong_augment="blank", strong_share=1.0, strong_exemplar_share=share))
+    assert found[:50].all()
+    assert low <= float(found[50:].float().mean()) <= high
+
+
 def test_the_last_epochs_are_without_strong_augmentation() -> None:
     learner = learner_of("replay", strong_augment="blank", strong_share=1.0, strong_until=0.75, epochs=4)
     assert [bool(changed(learner, epoch=epoch).any()) for epoch in range(4)] == [True, True, True, False]

@@ -13,7 +13,8 @@ from itaml.data.images import ImageSet
 from itaml.data.webp import encode_webp
 from itaml.errors import CheckpointError, SettingsError
 from itaml.memory.buffer import Memory
-from itaml.memory.byte_memory import ByteMemory, decoded, encoded, fitting, saved_files
+from itaml.memory.byte_memory import ByteMemory, fitting
+from itaml.memory.webp_files import decoded, encoded, saved_files
 from support import same_bits
 
 SHAPE = (3, 16, 16)
@@ -68,6 +69,46 @@ def test_the_budget_holds_and_every_class_has_the_same_share_as_classes_arrive(s
             assert len(kept) < len(old)
             assert kept == old[: len(kept)]  # what is left is the beginning of what was preferred
         before = {int(key): one for key, one in files.items()}
+
+
+class Unloaded:
+    """Images that are read when they are asked for; the one at row 1 cannot be read."""
+
+    def __init__(self, images: Tensor) -> None:
+        self.images = images
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return SHAPE
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def read(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        readable = (rows != 1).nonzero().flatten()
+        return self.images[rows[readable]], readable
+
+
+def test_new_images_look_as_if_they_had_been_kept() -> None:
+    images = images_of({3: 70, 5: 70})
+    raw = images.load()[0]
+    kept = decoded(encoded(raw), SHAPE)
+    assert not torch.equal(kept, raw)
+    pixels, labels = ByteMemory(budget=9_000).as_stored(images).load()
+    assert torch.equal(pixels, kept)
+    assert torch.equal(labels, images.labels)
+    some = ByteMemory(budget=9_000).as_stored(images.select(torch.tensor([90, 4])))
+    assert torch.equal(some.load()[0], kept[[90, 4]])
+    unloaded = ImageSet(Unloaded(raw), images.labels, torch.arange(140))
+    pixels, labels = ByteMemory(budget=9_000).as_stored(unloaded).batch(torch.tensor([0, 1, 80]))
+    assert torch.equal(pixels, kept[[0, 80]])
+    assert labels.tolist() == [3, 5]
+
+
+def test_images_stay_as_they_are_without_a_memory_in_bytes() -> None:
+    images = images_of({3: 2})
+    assert ByteMemory(budget=0).as_stored(images) is images
+    assert Memory(budget=2).as_stored(images) is images
 
 
 @selections

@@ -43,7 +43,7 @@ def _images(learner: Any) -> dict[str, torch.Tensor]:
 
 
 def _decoded(memory: dict[str, Any]) -> dict[str, torch.Tensor]:
-    from itaml.memory.byte_memory import decoded, saved_files  # noqa: PLC0415
+    from itaml.memory.webp_files import decoded, saved_files  # noqa: PLC0415
 
     try:
         channels, height, width = map(int, memory["shape"])

@@ -121,8 +121,9 @@ class GradientLearner:
         self.context.progress = Progress(task.index, 0)
 
     def with_exemplars(self, data: ImageSet) -> ImageSet:
-        """Return what a task is trained on: D(t) united with M(t-1)."""
+        """Return what a task is trained on: D(t), in the form in which exemplars are kept, united with M(t-1)."""
         exemplars = self.memory.exemplars() if self.method.traits.rehearses else None
+        data = self.memory.as_stored(data)
         return data if exemplars is None else join([data, exemplars])
 
     def check_task(self, task: Task) -> None:

@@ -3,7 +3,7 @@
 | ingredient            | settings                             | what it does |
 |-----------------------|--------------------------------------|-----------------------------------------------------------|
 | augmentation          | `augment`                            | random crops, flips, ... of training images |
-| strong augmentation   | `strong_augment`, `strong_share`, `strong_until` | then a stronger one, of every exemplar and of a share of the new images, up to a share of a task's epochs |
+| strong augmentation   | `strong_augment`, `strong_share`, `strong_exemplar_share`, `strong_until` | then a stronger one, of a share of the new images and of the exemplars, up to a share of a task's epochs |
 | rehearsal CutMix      | `rehearsal_cutmix`                   | a patch of an exemplar in a new image, labels by area (see `data.rehearsal_cutmix`) |
 | distillation          | `distill`, `distill_growth`, `temperature`, `cache_teacher_logits` | adds `distill` times the distillation from the model before the task (Hinton et al., 2015) |
 | class balancing       | `class_balancing`, `balance_strength`        | `logits`: every image weighs the same, and logits are shifted by the log of their class's count of images (balanced softmax, Ren et al., NeurIPS 2020) |
@@ -99,7 +99,8 @@ class Recipe:
             return pixels
         changed = augmentation(s.strong_augment)(pixels, draws)
         new = draws.here(rows) < self._new_images
-        keep = (new & (draws.uniform() >= s.strong_share)).to(pixels.device)
+        share = torch.where(new, s.strong_share, s.strong_exemplar_share)
+        keep = (draws.uniform() >= share).to(pixels.device)
         return torch.where(keep[:, None, None, None], pixels, changed)
 
     def mix(self, batch: Batch, draws: Draws) -> None:

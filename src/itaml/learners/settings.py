@@ -19,8 +19,9 @@ class RecipeSettings(InferenceSettings):
     """Ingredients of training that any method may use (see `learners.recipe`)."""
 
     augment: str = "none"
-    strong_augment: str = "none"  # follows `augment`, for all exemplars and for some of the new images
+    strong_augment: str = "none"  # follows `augment`, for a share of the images
     strong_share: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of the new images that it changes
+    strong_exemplar_share: Annotated[float, Field(ge=0, le=1)] = 1.0  # share of the exemplars that it changes
     strong_until: Part = 1.0  # share of a task's epochs after which it and CutMix are left out
     rehearsal_cutmix: Annotated[float, Field(ge=0, le=1)] = 0.0  # probability of an exemplar's patch in a new image
     # logits: shift logits by the log of their class's count of images

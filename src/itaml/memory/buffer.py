@@ -22,7 +22,7 @@ from itaml.data.ownership import read_together
 from itaml.errors import CheckpointError, SettingsError
 from itaml.memory import mapped_store
 from itaml.memory.mapped_store import MappedStore
-from itaml.memory.selection import SELECTIONS, content_keys, herding_order, random_order
+from itaml.memory.selection import SELECTIONS, content_keys, herding_order, in_turns, random_order
 
 Features = Callable[[Tensor], Tensor]
 
@@ -56,13 +56,17 @@ class Memory:
 
     def count(self, class_id: ClassId) -> int:
         """Return how many images of a class are kept."""
-        return len(self._images[class_id])
+        return int(self._images[class_id].shape[0])
 
     def share(self, rank: int, classes: int) -> int:
         """Return the share of the class that arrived `rank`-th among `classes`; it never grows as classes arrive."""
         if self.selection == "content":
             return self.budget // classes
         return self.budget // classes + (rank < self.budget % classes)
+
+    def as_stored(self, images: ImageSet) -> ImageSet:
+        """Return images as they would be after a stay in the memory, which changes nothing here."""
+        return images
 
     def check_room(self, classes: int, images: ImageSet | None = None) -> None:
         """Refuse a number of classes that leaves some without an image.
@@ -119,7 +123,7 @@ class Memory:
     def _new_store(self, images: ImageSet, shares: Mapping[ClassId, int]) -> MappedStore | None:
         """Return a mapped store for all that can be kept, if it is large; the budget itself may be without bound."""
         there = Counter(images.labels.tolist())
-        count = sum(min(share, there[c] + len(self._images.get(c, ()))) for c, share in shares.items())
+        count = sum(min(share, there[c] + (self.count(c) if c in self._images else 0)) for c, share in shares.items())
         pixels = count * math.prod(images.shape)
         if pixels * 8 <= mapped_store.MAP_ABOVE:  # whatever their type is
             return None
@@ -177,7 +181,7 @@ class Memory:
         self.remove(source)
         if not parts:
             return
-        order = torch.cat(keys).argsort(stable=True) if keys else _in_turns(parts)
+        order = torch.cat(keys).argsort(stable=True) if keys else in_turns(parts)
         self._images[target] = torch.cat(parts)
         if keys:
             self._keys[target] = torch.cat(keys)
@@ -238,12 +242,6 @@ class Memory:
             self._keys = {c: keys[str(c)].clone() for c in self._images} if self.selection == "content" else {}  # type: ignore[index]
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"not a saved memory: {error!r}") from error
-
-
-def _in_turns(parts: list[Tensor]) -> Tensor:
-    """Return an order of the images of all parts (n,): the first of each, the second of each, and so on."""
-    ranks = torch.cat([torch.arange(len(part)) for part in parts])
-    return ranks.argsort(stable=True)
 
 
 def _with_old(new: Tensor, old: Tensor | None) -> Tensor:

@@ -3,9 +3,11 @@
 The protocol "2,000 exemplars' worth of bytes" of CIFAR-100: 2,000 uncompressed images are 6,144,000 bytes, in which
 about five times as many compressed ones fit. It is a protocol of its own, never compared with 2,000 images.
 
-An image is encoded once, when it is chosen, with a quality of 90; what is trained on are its decoded pixels. Decoded
-images are kept beside the files for speed, but states hold the files alone. Like a memory of images, a class keeps its
-images in an order of preference, and keeps fewer later by cutting the end off.
+An image is encoded once, when it is chosen, with a quality of 90; what is trained on are its decoded pixels. A learner
+also trains on new images as they come back from WebP (`as_stored`): otherwise compression would tell old classes from
+new ones in training, and every image that is not compressed would look new. Decoded images are kept beside the files
+for speed, but states hold the files alone. Like a memory of images, a class keeps its images in an order of preference,
+and keeps fewer later by cutting the end off.
 """
 
 from __future__ import annotations
@@ -15,14 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from itaml.data.images import ClassId, ImageSet, Shape
-from itaml.data.webp import decode_webp, encode_webp
+from itaml.data.images import ClassId, ImageSet
 from itaml.errors import CheckpointError, SettingsError
 from itaml.memory.buffer import Features, Memory
 from itaml.memory.mapped_store import MappedStore
 from itaml.memory.selection import herding_order
+from itaml.memory.webp_files import CompressedPixels, decoded, encoded, saved_files
 
-EFFORT = 4  # WebP's own default; 6 makes files 1 % smaller in 1.5 times the time
 SAMPLE = 100  # images that are encoded to find out how large they get
 CHUNK = 64  # images that are read and encoded together
 
@@ -53,6 +54,16 @@ class ByteMemory(Memory):
     def share(self, rank: int, classes: int) -> int:
         """Return the bytes of each of `classes` classes; those that are left over are not used."""
         return self.budget // classes
+
+    def as_stored(self, images: ImageSet) -> ImageSet:
+        """Return images as they come back from WebP: at once if they are in memory, else when they are read."""
+        if not self.budget:
+            return images
+        compressed = CompressedPixels(images.pixels)
+        if not images.in_memory:
+            return ImageSet(compressed, images.labels, images.rows)
+        pixels = torch.cat([compressed.read(rows)[0] for rows in images.rows.split(CHUNK)])
+        return ImageSet.from_arrays(pixels, images.labels)
 
     def check_room(self, classes: int, images: ImageSet | None = None) -> None:
         """Refuse a number of classes that leaves some without an image, judged by a sample of `images`.
@@ -160,41 +171,6 @@ class ByteMemory(Memory):
             raise CheckpointError(f"not a saved memory of bytes: {error!r}") from error
         self._store, self._keys = None, {}
         self._images = {c: decoded(files, (channels, height, width)) for c, files in self._files.items()}
-
-
-def saved_files(state: Mapping[str, object]) -> dict[str, list[bytes]]:
-    """Return the files of each class in a saved memory.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not one.
-    """
-    found = {}
-    for key, tensor in state["files"].items():  # type: ignore[attr-defined]
-        data, start, files = tensor.numpy().tobytes(), 0, []
-        for size in state["sizes"][key].tolist():  # type: ignore[index]
-            files.append(data[start : start + size])
-            start += size
-        if start != len(data) or not all(files):
-            raise ValueError("the sizes of files do not fit")
-        found[key] = files
-    return found
-
-
-def encoded(images: Tensor) -> list[bytes]:
-    """Return images (n, c, h, w) as WebP files.
-
-    Raises:
-        SettingsError: they are not uint8 images in grey or colour.
-    """
-    if len(images) and (images.dtype != torch.uint8 or images.shape[1] not in (1, 3)):
-        raise SettingsError("memory_bytes keeps WebP files of uint8 images in grey or RGB: set memory for these images")
-    return [encode_webp(image, lossless=False, effort=EFFORT) for image in images]
-
-
-def decoded(files: Sequence[bytes], shape: Shape) -> Tensor:
-    """Return the images of files (n, c, h, w); see `decode_webp` for errors."""
-    images = [decode_webp(file, shape, source="an exemplar") for file in files]
-    return torch.stack(images) if images else torch.empty(0, *shape, dtype=torch.uint8)
 
 
 def fitting(sizes: Iterable[int], share: int) -> list[int]:

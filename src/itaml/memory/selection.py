@@ -45,3 +45,9 @@ def herding_order(features: Tensor, *, limit: int) -> Tensor:
         total = total + features[best]
         order.append(best)
     return torch.tensor(order, dtype=torch.int64)
+
+
+def in_turns(parts: list[Tensor]) -> Tensor:
+    """Return an order of the images of all parts (n,): the first of each, the second of each, and so on."""
+    ranks = torch.cat([torch.arange(len(part)) for part in parts])
+    return ranks.argsort(stable=True)

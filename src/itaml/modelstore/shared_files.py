@@ -71,10 +71,8 @@ class SharedFiles:
         """Remove files that are not named, and what interrupted changes left."""
         if self.home.is_symlink() or not self.home.is_dir():
             return
-        length, end = 64 + len(self.suffix), self.suffix
-        for name in os.listdir(self.home):
-            ours = len(name) == length and name.endswith(end) and re.fullmatch("[0-9a-f]{64}", name[:64])
-            if name.startswith(".") or (ours and name[:64] not in named):
+        for name in {*os.listdir(self.home)}.difference(f"{sha256}{self.suffix}" for sha256 in named):
+            if name.startswith(".") or re.fullmatch(f"[0-9a-f]{{64}}{re.escape(self.suffix)}", name):
                 remove(self.home / name)
 
     def refuse_link(self) -> None:

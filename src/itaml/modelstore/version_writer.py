@@ -231,13 +231,13 @@ def _prune(model: ModelFolder, keep: Callable[[list[int]], list[int]]) -> None:
 
 
 def _sweep(model: ModelFolder) -> None:
-    """Remove what an interrupted change left behind: hidden names, and versions that were never pointed to."""
-    model.numbers()  # refuses a folder of versions that is a link
+    """Remove hidden names and versions that an interrupted change left; the end of this one removes shared files."""
+    numbers = model.numbers()  # refuses a folder of versions that is a link
     left = [path for path in model.path.iterdir() if interrupted(path.name)]
     for path in [*left, *(model.path / VERSIONS).glob(".*")]:
         remove(path)
     now = model.in_use()
-    if now is not None and model.has_pointer():
+    if now is not None and model.has_pointer() and any(number > now.number for number in numbers):
         _prune(model, lambda numbers: [number for number in numbers if number <= now.number])
 
 

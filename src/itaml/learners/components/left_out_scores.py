@@ -46,7 +46,7 @@ class LeftOutScores:
         distances = found.squares[own[0]] - 2 * found.inner[own] + found.mean_squares[own]
         return float((distances * self.counts[own] / (self.counts[own] + 1)).mean())
 
-    @property
+    @cached_property
     def scores(self) -> Tensor:
         """Corrected scores (n, classes), up to a constant per image; -inf at the own class of a class's only image."""
         scores = self.corrected(self.products)

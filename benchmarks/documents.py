@@ -60,6 +60,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "cifar-trials-32px": partial(reproduction.cifar_trials, "cifar-trials-32px"),
     "cifar-splits": reproduction.cifar_splits,
     "cifar-inference": reproduction.cifar_inference,
+    "cifar-inference-10-tasks": partial(reproduction.cifar_inference, "cifar-trials-10-tasks"),
+    "store-recipe": reproduction.store_recipe,
     "reproduction-tuned": reproduction.tuned,
     "reproduction-tuned-digits": lambda: reproduction.tuned("tune-paper-digits"),
     "reproduction-authors-cifar": reproduction.authors_cifar,

@@ -101,9 +101,16 @@ def trial_numbers(config: RunConfig, runs: Path) -> dict[str, Any] | None:
     return {**numbers, "score": round(sum(numbers.values()) / len(numbers), 4)}
 
 
+def tried(name: str) -> dict[str, Any]:
+    """Return the trials of each method that are in the result file already."""
+    file = RESULTS / f"equal-effort-rates-{name}.json"
+    methods: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["methods"] if file.exists() else {}
+    return methods
+
+
 def collect_rates(name: str, runs: Path) -> None:
-    """Write the trials of all methods that are complete, with the pair that won."""
-    found: dict[str, Any] = {}
+    """Write the trials of all methods that are complete, with the pair that won, beside those of other methods."""
+    found = tried(name)
     for target in targets():
         if not LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
             continue
@@ -143,7 +150,8 @@ def main() -> None:
     chosen = [one if ":" in one else f"{one}:best" for one in options.methods.split(",") if one] or targets()
     if options.what == "rates":
         for target in chosen:
-            if LEARNERS.load(target.partition(":")[0]).traits.trains_gradients:
+            trains = LEARNERS.load(target.partition(":")[0]).traits.trains_gradients
+            if trains and target not in tried(options.benchmark):
                 for candidate in candidates(options.benchmark):
                     train(trial(options.benchmark, target, candidate), options.runs, options.data_root)
     if options.what in ("rates", "collect"):

@@ -91,15 +91,22 @@ def cifar_trials(trials_name: str = "cifar-trials") -> str:
     return table(["trial", "class@1 after task 1", "class@1 after task 3", "of tasks 1, 2, 3", "class@20"], rows)
 
 
-def cifar_inference() -> str:
-    """Return what the trained learners of the trials at full size reach with other settings of the inference."""
+def cifar_inference(trials_name: str = "cifar-trials-32px") -> str:
+    """Return what the trained learners of trials reach with other settings of the inference."""
     rows = []
-    for name, trial in load("cifar-trials-32px")["trials"].items():
+    for name, trial in load(trials_name)["trials"].items():
         for one in trial["inference"]:
             settings, each = one["settings"], ", ".join(f"{100 * value:.1f}" for value in one["by_task"])
             numbers = [f"{100 * one[key]:.1f}" for key in ("class@1", "class@20")]
             rows.append([name, f"{settings['shift_tta']}", f"{settings['align_head']:g}", *numbers, each])
-    return table(["trained as", "`shift_tta`", "`align_head`", "class@1", "class@20", "of tasks 1, 2, 3"], rows)
+    return table(["trained as", "`shift_tta`", "`align_head`", "class@1", "class@20", "of each task"], rows)
+
+
+def store_recipe() -> str:
+    """Return the trials of ingredients for a model on disk that is trained from scratch."""
+    found = load("store-recipe")["trials"]
+    rows = [[name, str(len(trial["class@1"])), summary_of_known(trial["class@1"])] for name, trial in found.items()]
+    return table(["trial", "seeds", "accuracy"], rows)
 
 
 def cifar_splits() -> str:

@@ -122,6 +122,12 @@ def test_the_literal_presets_say_what_the_paper_and_the_released_code_do() -> No
             assert build(ITAMLSettings, load_preset("itaml", name, benchmark=benchmark))
 
 
+@pytest.mark.parametrize("benchmark", ["folder:somewhere", "library"])
+def test_own_images_that_are_trained_from_scratch_get_the_recipe(benchmark: str) -> None:
+    recipe = {"selection": "herding", "class_balancing": "logits", "distill": 1.0, "cache_teacher_logits": True}
+    assert recipe.items() <= load_preset("itaml", "best", benchmark=benchmark).items()
+
+
 @pytest.mark.parametrize(
     ("benchmark", "values"),
     [

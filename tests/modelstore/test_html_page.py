@@ -11,7 +11,7 @@ import torch
 
 from itaml.errors import DataError, ItamlError
 from itaml.modelstore.image_classifier import ImageClassifier
-from itaml.modelstore.review import Review
+from itaml.modelstore.review import Predicted, Review
 from itaml.modelstore.stored_pixels import StoredPixels
 from modelstore_support import Ran, digits_of, tiny_model
 
@@ -20,11 +20,16 @@ def pixels(labels: list[int]) -> StoredPixels:
     return StoredPixels(torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8), torch.tensor(labels))
 
 
+def most_probable(probabilities: list[list[float]]) -> Predicted:
+    found = torch.tensor(probabilities)
+    return Predicted(found.argmax(1), found)
+
+
 REVIEW = Review(
     pixels([0, 0, 1, 2]),
-    torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.55, 0.0, 0.45]]),
+    most_probable([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.55, 0.0, 0.45]]),
     pixels([1, 2]),
-    torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]]),
+    most_probable([[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]]),
     left_out=False,
 )
 
@@ -37,6 +42,13 @@ def test_a_review_by_hand() -> None:
     first, second = REVIEW.alike(5)
     assert (first[:2], second[:2]) == ((0, 1), (0, 2))
     assert (first[2], second[2]) == pytest.approx(((0.45 + 0.35) / 2, (0 + 0.275) / 2))
+
+
+def test_the_class_of_the_best_task_counts_although_another_is_more_probable() -> None:
+    said = Predicted(torch.tensor([1]), torch.tensor([[0.4, 0.35, 0.25]]))  # classes 1 and 2 are one task
+    found = Review(pixels([0]), said, pixels([1]), most_probable([[0.1, 0.9, 0.0]]), left_out=False)
+    assert found.confusion().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert [(m.predicted, round(m.confidence, 2)) for m in found.mistakes(5)] == [(1, 0.35)]
 
 
 @pytest.fixture(scope="module")

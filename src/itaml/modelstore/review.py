@@ -33,29 +33,37 @@ class ReviewedImage:
 
 
 @dataclass(frozen=True, eq=False)
+class Predicted:
+    """What the model says of images, by class id. The class of the best task need not be the most probable one."""
+
+    classes: Tensor  # (n,)
+    probabilities: Tensor  # (n, classes)
+
+
+@dataclass(frozen=True, eq=False)
 class Review:
-    """The probabilities of the images that are kept, by class id."""
+    """The images that are kept, and what the model says of them."""
 
     held: StoredPixels  # validation images, and exemplars if they are predicted as if they had not been learned
-    held_probabilities: Tensor  # (n, classes)
+    held_predicted: Predicted
     trained: StoredPixels  # exemplars otherwise
-    trained_probabilities: Tensor  # (m, classes)
+    trained_predicted: Predicted
     left_out: bool  # whether exemplars are among `held`
 
     @property
     def classes(self) -> int:
         """How many classes there are."""
-        return self.held_probabilities.shape[1]
+        return self.held_predicted.probabilities.shape[1]
 
     def confusion(self) -> Tensor:
         """Return how many images of each class (rows) that were not trained on are predicted as each class."""
         counts = torch.zeros(self.classes, self.classes, dtype=torch.int64)
-        found = self.held_probabilities.argmax(1)
+        found = self.held_predicted.classes
         return counts.index_put((self.held.labels, found), torch.tensor(1), accumulate=True)
 
     def mistakes(self, limit: int) -> list[ReviewedImage]:
         """Return the images that were not trained on and are predicted wrongly, the most confident first."""
-        images = _reviewed(self.held, self.held_probabilities)
+        images = _reviewed(self.held, self.held_predicted)
         wrong = [image for image in images if image.predicted != image.label]
         return sorted(wrong, key=lambda image: -image.confidence)[:limit]
 
@@ -66,8 +74,8 @@ class Review:
         it was trained on; those are not found.
         """
         images = [
-            *_reviewed(self.held, self.held_probabilities),
-            *_reviewed(self.trained, self.trained_probabilities),
+            *_reviewed(self.held, self.held_predicted),
+            *_reviewed(self.trained, self.trained_predicted),
         ]
         wrong = [image for image in images if image.predicted != image.label and image.confidence > 0.5]
         return sorted(wrong, key=lambda image: image.own - image.confidence)[:limit]
@@ -78,7 +86,8 @@ class Review:
         Their likeness is the mean probability that images of one have of being the other, in both directions.
         """
         labels = torch.cat([self.held.labels, self.trained.labels])
-        probabilities = torch.cat([self.held_probabilities, self.trained_probabilities]).double()
+        each = (self.held_predicted, self.trained_predicted)
+        probabilities = torch.cat([one.probabilities for one in each]).double()
         sums = torch.zeros(self.classes, self.classes, dtype=torch.float64).index_add(0, labels, probabilities)
         means = sums / torch.bincount(labels, minlength=self.classes).clamp_min(1)[:, None]
         likeness = ((means + means.T) / 2).triu(1)
@@ -89,15 +98,16 @@ class Review:
 
 def review(model: Model, validation: StoredPixels, exemplars: StoredPixels) -> Review:
     """Predict the images that a model keeps, each alone."""
-    held = _probabilities(model, validation.pixels)
+    held = _predicted(model, validation.pixels)
     left_out = _left_out(model, exemplars)
     if left_out is None:
-        return Review(validation, held, exemplars, _probabilities(model, exemplars.pixels), left_out=False)
+        return Review(validation, held, exemplars, _predicted(model, exemplars.pixels), left_out=False)
     both = StoredPixels(
         torch.cat([validation.pixels, exemplars.pixels]), torch.cat([validation.labels, exemplars.labels])
     )
     nothing = StoredPixels(exemplars.pixels[:0], exemplars.labels[:0])
-    return Review(both, torch.cat([held, left_out]), nothing, held[:0], left_out=True)
+    none = _predicted(model, nothing.pixels)
+    return Review(both, _joined([held, Predicted(left_out.argmax(1), left_out)]), nothing, none, left_out=True)
 
 
 def _left_out(model: Model, exemplars: StoredPixels) -> Tensor | None:
@@ -124,13 +134,17 @@ def _learned_samples(learner: StatisticsLearner, samples: Tensor, labels: Tensor
     return found
 
 
-def _probabilities(model: Model, pixels: Tensor) -> Tensor:
-    parts = [torch.zeros(0, len(model.manifest.classes))]
+def _predicted(model: Model, pixels: Tensor) -> Predicted:
+    parts = [Predicted(torch.zeros(0, dtype=torch.int64), torch.zeros(0, len(model.manifest.classes)))]
     for part in pixels.split(BATCH):
         if len(part):
             found = model.core.predict(model.samples(part), torch.arange(len(part)))
-            parts.append(_by_class(found.probabilities, found.columns))
-    return torch.cat(parts)
+            parts.append(Predicted(found.classes, _by_class(found.probabilities, found.columns)))
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Predicted]) -> Predicted:
+    return Predicted(torch.cat([part.classes for part in parts]), torch.cat([part.probabilities for part in parts]))
 
 
 def _by_class(probabilities: Tensor, columns: Sequence[ClassId]) -> Tensor:
@@ -139,10 +153,9 @@ def _by_class(probabilities: Tensor, columns: Sequence[ClassId]) -> Tensor:
     return probabilities[:, order].float()
 
 
-def _reviewed(stored: StoredPixels, probabilities: Tensor) -> list[ReviewedImage]:
+def _reviewed(stored: StoredPixels, found: Predicted) -> list[ReviewedImage]:
     if not len(stored.labels):
         return []
-    confidence, predicted = probabilities.max(1)
-    own = probabilities.gather(1, stored.labels[:, None]).flatten()
-    rows = zip(stored.labels.tolist(), predicted.tolist(), confidence.tolist(), own.tolist(), strict=True)
+    confidence, own = (found.probabilities.gather(1, c[:, None]).flatten() for c in (found.classes, stored.labels))
+    rows = zip(stored.labels.tolist(), found.classes.tolist(), confidence.tolist(), own.tolist(), strict=True)
     return [ReviewedImage(pixels, *row) for pixels, row in zip(stored.pixels, rows, strict=True)]

@@ -14,7 +14,8 @@
 | batch        | 64, or 32 where there are fewer than 1,000 images                                               |
 
 The optimiser is SGD with momentum and a cosine schedule, with a warm-up and weight decay for networks with
-convolutions; presets other than `best` are left as they are in that.
+convolutions; presets other than `best` are left as they are in that. The method's preset says the rest: `best` of
+`itaml` has balanced logits, distillation and herding (its table `library`).
 """
 
 from __future__ import annotations

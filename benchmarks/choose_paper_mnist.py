@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from kept_runs import failure, train
 from timing import write
 
 from itaml.config import Compute
-from itaml.errors import TrainingError
 from itaml.experiment.result import NAME, Result
 from itaml.experiment.run_config import RunConfig, resolve
-from itaml.experiment.runner import run_experiment
 
 VALIDATION = 0.1
 SCRIPT = {"optimizer": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-3, "beta": 0.5}  # the authors' for MNIST
@@ -79,22 +78,12 @@ def numbers(result: Result) -> dict[str, Any]:
     }
 
 
-def train(config: RunConfig, runs: Path, data_root: Path) -> None:
-    """Train one trial unless its result is there; a loss that is not a number is an outcome, written beside it."""
-    folder = folder_of(config, runs)
-    if (folder / NAME).exists() or (folder / "failed.txt").exists():
-        return
-    try:
-        run_experiment(config, folder, data_root=data_root, resume=(folder / "config.json").exists())
-    except TrainingError as error:
-        (folder / "failed.txt").write_text(str(error), encoding="utf-8")
-
-
 def found(config: RunConfig, runs: Path) -> dict[str, Any] | None:
     """Return the numbers of a finished trial."""
     folder = folder_of(config, runs)
-    if (folder / "failed.txt").exists():
-        return {"seed": config.seed, "failed": (folder / "failed.txt").read_text(encoding="utf-8")}
+    failed = failure(folder)
+    if failed is not None:
+        return {"seed": config.seed, "failed": failed}
     return numbers(Result.load(folder)) if (folder / NAME).exists() else None
 
 
@@ -109,7 +98,8 @@ def main() -> None:
     for group in () if options.collect else options.group or TRIALS:
         for _, overrides, seeds in TRIALS[group]:
             for seed in seeds:
-                train(configuration(group, overrides, seed), options.runs, options.data_root)
+                config = configuration(group, overrides, seed)
+                train(config, folder_of(config, options.runs), options.data_root)
     rows = []
     for group, trials in TRIALS.items():
         for name, overrides, seeds in trials:

@@ -23,14 +23,13 @@ from typing import Any
 
 import torch
 from effort_tables import matching, targets
+from kept_runs import failure, train
 from timing import RESULTS, write
 
 from itaml.config import Compute
 from itaml.data.benchmarks import benchmark
-from itaml.errors import TrainingError
 from itaml.experiment.result import NAME, Result
 from itaml.experiment.run_config import RunConfig, completed, resolve
-from itaml.experiment.runner import run_experiment
 from itaml.learners import LEARNERS
 
 ADAM: dict[str, Any] = {"optimizer": "adam", "lr": 0.001, "momentum": 0.0}
@@ -51,8 +50,8 @@ def candidates(name: str) -> tuple[dict[str, Any], ...]:
 
 
 def compute(name: str) -> Compute:
-    """Return how a benchmark is computed: in bfloat16 where the network has convolutions."""
-    return Compute(precision="fp32" if benchmark(name).model == "mlp" else "bf16")
+    """Return how a benchmark is computed: in bfloat16 for convolutions, if the CPU is faster with it."""
+    return Compute(precision="fp32" if benchmark(name).model == "mlp" else "auto")
 
 
 def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
@@ -78,22 +77,12 @@ def folder_of(config: RunConfig, runs: Path) -> Path:
     return runs / config.benchmark / f"{config.method}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def train(config: RunConfig, runs: Path, data_root: Path) -> None:
-    """Train one run unless its result is there; a loss that is not a number is an outcome, written beside it."""
-    folder = folder_of(config, runs)
-    if (folder / NAME).exists() or (folder / "failed.txt").exists():
-        return
-    try:
-        run_experiment(config, folder, data_root=data_root, resume=(folder / "config.json").exists())
-    except TrainingError as error:
-        (folder / "failed.txt").write_text(str(error), encoding="utf-8")
-
-
 def trial_numbers(config: RunConfig, runs: Path) -> dict[str, Any] | None:
     """Return the numbers of a finished trial."""
     folder = folder_of(config, runs)
-    if (folder / "failed.txt").exists():
-        return {"failed": (folder / "failed.txt").read_text(encoding="utf-8"), "score": -1.0}
+    failed = failure(folder)
+    if failed is not None:
+        return {"failed": failed, "score": -1.0}
     if not (folder / NAME).exists():
         return None
     final = Result.load(folder).final
@@ -153,7 +142,8 @@ def main() -> None:
             trains = LEARNERS.load(target.partition(":")[0]).traits.trains_gradients
             if trains and target not in tried(options.benchmark):
                 for candidate in candidates(options.benchmark):
-                    train(trial(options.benchmark, target, candidate), options.runs, options.data_root)
+                    config = trial(options.benchmark, target, candidate)
+                    train(config, folder_of(config, options.runs), options.data_root)
     if options.what in ("rates", "collect"):
         collect_rates(options.benchmark, options.runs)
         return
@@ -172,8 +162,9 @@ def main() -> None:
             )
             if matching(config):
                 continue
-            train(config, options.runs, options.data_root)
-            result = folder_of(config, options.runs) / NAME
+            run = folder_of(config, options.runs)
+            train(config, run, options.data_root)
+            result = run / NAME
             if result.exists():
                 shutil.copy(result, folder / f"{method}-{preset}-seed{seed}.json")
 

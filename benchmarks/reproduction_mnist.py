@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from choose_paper_mnist import CONSTANT, FUSED, configuration, folder_of, found, train
+from choose_paper_mnist import CONSTANT, FUSED, configuration, folder_of, found
+from kept_runs import train
 from safetensors import safe_open
 from timing import write
 
@@ -22,6 +23,7 @@ from itaml.experiment.result import NAME
 from itaml.experiment.run_config import RunConfig
 
 BASE: dict[str, Any] = {**FUSED, **CONSTANT, "batch_size": 128, "epochs": 6}
+CLIPPED = {"lr": 0.05, "clip": 0.5}  # update=released diverges without
 VARIANTS: dict[str, dict[str, Any]] = {
     "the authors' settings": {},
     "no weight decay": {"weight_decay": 0.0},
@@ -29,8 +31,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "negatives=seen": {"negatives": "seen"},
     "sampling=balanced": {"sampling": "balanced"},
     "beta 2": {"beta": 2.0},
+    "beta 1": {"beta": 1.0},
     "beta 0": {"beta": 0.0},
     "engine=loop": {"engine": "loop"},
+    "lr 0.05, clip 0.5": CLIPPED,
+    "lr 0.05, clip 0.5, update=released": {**CLIPPED, "update": "released", "engine": "loop"},
 }
 
 
@@ -69,7 +74,8 @@ def main() -> None:
     seeds = [int(word) for word in options.seeds.split(",")]
     for seed in seeds:
         for change in VARIANTS.values():
-            train(configuration("paper", BASE | change, seed, validation=0.0), options.runs, options.data_root)
+            config = configuration("paper", BASE | change, seed, validation=0.0)
+            train(config, folder_of(config, options.runs), options.data_root)
             write("reproduction-mnist", {"base": BASE, "rows": rows(seeds, options.runs)})
 
 

@@ -52,6 +52,9 @@ def check_on(classifier: ImageClassifier, exported: ExportedClassifier, images: 
     wanted, found = classifier.predict(images), exported.predict(images)
     assert np.abs(probabilities(classifier, images) - probabilities(exported, images)).max() <= TOLERANCE
     assert [(row.label, row.task, row.known) for row in found] == [(row.label, row.task, row.known) for row in wanted]
+    assert exported.unknown_threshold == pytest.approx(classifier.unknown_threshold)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.unknown_score == pytest.approx(other.unknown_score, rel=1e-3, abs=1e-3)
 
 
 @pytest.fixture(scope="module")

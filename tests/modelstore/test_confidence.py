@@ -67,6 +67,10 @@ def test_confidence_becomes_calibrated_on_images_that_it_was_not_fitted_to() -> 
     assert after.unknown is not None
     assert float(after.unknown.double().mean()) == pytest.approx(0.05, abs=0.025)
     assert bool((after.probabilities.amax(1)[after.unknown] < 0.5).all()), "the least certain ones are refused"
+    assert after.unknown_scores is not None
+    assert torch.equal(after.unknown_scores > confidence.unknown_threshold, after.unknown)
+    certain_first = after.probabilities.amax(1).argsort(descending=True)
+    assert bool((after.unknown_scores[certain_first].diff() >= -1e-5).all()), "less certain images score higher"
 
 
 def test_it_is_the_same_after_a_round_trip() -> None:
@@ -86,7 +90,7 @@ def test_few_validation_images_change_nothing_and_refuse_nothing() -> None:
     few = {label: part[:3] for label, part in samples(100, 0).items()}  # nine in all
     for validation in ({}, few, {4: torch.zeros(0, 3, 1, 1)}):
         confidence = fit_confidence(learner, validation)
-        assert (confidence.temperature, confidence.detector.threshold) == (1.0, -math.inf)
+        assert (confidence.temperature, confidence.unknown_threshold) == (1.0, math.inf)
     assert learner.asked == []
     found = learner.predict(torch.zeros(2, 3, 1, 1))
     assert confidence(found).unknown is not None

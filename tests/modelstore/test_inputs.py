@@ -81,7 +81,7 @@ def test_the_forms_of_answers(itaml: Itaml, digits: Path, made: Path, monkeypatc
     assert task_map[0].split() == ["file", "class", "confidence", "task", "then"]
     assert len(task_map) == count + 1
     rows = list(csv.DictReader(io.StringIO(itaml("predict", made, folder, "--format", "csv", "--top", 2).out)))
-    assert list(rows[0]) == ["file", "class", "confidence", "task", "known", "class2", "confidence2"]
+    assert list(rows[0]) == ["file", "class", "confidence", "task", "known", "unknown_score", "class2", "confidence2"]
     assert len(rows) == count
     lines = itaml("predict", made, f"{digits}/test/*5/*.png", "--continuum", "--format", "jsonl").out.splitlines()
     predictions = [json.loads(line) for line in lines]

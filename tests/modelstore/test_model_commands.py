@@ -152,6 +152,8 @@ def test_every_command_of_a_model_prints_json(itaml: Itaml, model: Path, tmp_pat
     assert (told["model"], told["version"]) == (str(model), 1)
     (one,) = told["predictions"]
     assert (one["file"], one["known"], one["task"], len(one["top"])) == (str(image), True, 1, 2)
+    assert isinstance(one["unknown_score"], float)
+    assert told["unknown_threshold"] is None, "too few validation images to set one"
     assert json.loads(itaml("verify", model, "--json").out) == {"model": str(model), "files": 4, "problems": []}
     info = json.loads(itaml("info", model, "--json").out)
     assert (info["tasks"][0]["index"], info["learns"][0]["tasks"][0]["task"]) == (0, 0)

@@ -47,6 +47,26 @@ def test_photos_are_learned_by_lda_on_frozen_features(model: ImageClassifier, tm
     assert [p.top[0][0] for p in opened.predict(files)] == [file.parent.name for file in files]
 
 
+def test_the_score_of_unknown_photos_is_told_and_decides(model: ImageClassifier, tmp_path: Path) -> None:
+    """Strange photos have higher scores than known ones, and `auto` compares the scores with the threshold."""
+    known = model.predict(sorted(write_photos(tmp_path / "known", ("red", "green"), seed=1).rglob("*.png")))
+    strange = model.predict(sorted(write_photos(tmp_path / "strange", ("yellow",), seed=1).rglob("*.png")))
+    scores = [[one.unknown_score for one in part if one.unknown_score is not None] for part in (known, strange)]
+    assert list(map(len, scores)) == [6, 3]
+    assert max(scores[0]) < min(scores[1])
+    for one in (*known, *strange):
+        assert one.unknown_score is not None
+        assert one.known == (one.unknown_score <= model.unknown_threshold)
+        assert one.to_json()["unknown_score"] == one.unknown_score
+    assert model.info()["unknown_threshold"] == model.unknown_threshold
+
+
+def test_a_model_that_has_learned_nothing_calls_nothing_unknown(tmp_path: Path) -> None:
+    empty = ImageClassifier.create(tmp_path / "empty")
+    assert empty.unknown_threshold == float("inf")
+    assert empty.info()["unknown_threshold"] is None
+
+
 def test_exemplars_are_files_that_versions_share(model: ImageClassifier) -> None:
     assert len(list((model.path / "exemplars").iterdir())) == 7
     assert model.info()["exemplars"] == 7

@@ -41,6 +41,7 @@ def test_predictions_are_those_of_python(
     assert [one["known"] for one in found] == [one.known for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert one["probability"] == pytest.approx(other.confidence, abs=1e-6)
+        assert one["unknown_score"] == pytest.approx(other.unknown_score, abs=1e-6)
         assert [entry["class"] for entry in one["top"]] == [name for name, _ in other.top]
 
 
@@ -53,6 +54,7 @@ def test_an_image_that_cannot_be_read_has_an_error_and_keeps_its_place(reader: h
     assert found[3]["error"] == "cannot be read: the file is empty"
     assert found[1]["class"] is None
     assert not found[1]["known"]
+    assert found[1]["unknown_score"] is None
     assert [one["group"] for one in found] == [1, None, 2, None]
 
 

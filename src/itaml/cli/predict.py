@@ -16,6 +16,7 @@ import typer
 from itaml.cli.options import Device, Json, Precision, Threads, set_threads
 from itaml.cli.prediction_output import plain_prediction, print_csv, print_jsonl, print_predictions
 from itaml.errors import DataError, UsageError
+from itaml.text import finite_or_none
 
 if TYPE_CHECKING:
     from itaml.exchange.exported_classifier import ExportedClassifier
@@ -104,7 +105,11 @@ def command(
     grouped: dict[str, Any] = {"group": group, "mean_run": mean_run, "rank": "uncertain" if rank else None}
     predictions = classifier.predict(files, top=top, unknown=told, **({} if exported else grouped))
     if as_json:
-        about = {"model": str(model), "version": getattr(classifier, "version", None)}
+        about = {
+            "model": str(model),
+            "version": getattr(classifier, "version", None),
+            "unknown_threshold": finite_or_none(classifier.unknown_threshold),
+        }
         print(
             json.dumps(
                 {

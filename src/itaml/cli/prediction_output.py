@@ -52,15 +52,17 @@ def print_csv(predictions: list[ImagePrediction], top: int) -> None:
     """Print CSV, with cells that spreadsheets do not run."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     more = [f"{name}{rank}" for rank in range(2, top + 1) for name in ("class", "confidence")]
-    writer.writerow(["file", "class", "confidence", "task", "known", *more])
+    writer.writerow(["file", "class", "confidence", "task", "known", "unknown_score", *more])
     for prediction in predictions:
         if prediction.error:
-            writer.writerow([safe_cell(prediction.file), "", "", "", "no"] + [""] * len(more))
+            writer.writerow([safe_cell(prediction.file), "", "", "", "no", ""] + [""] * len(more))
             continue
         others = [cell for name, share in prediction.top[1:] for cell in (name, f"{share:.6f}")]
         known = "yes" if prediction.known else "no"
-        cells = [prediction.file, prediction.label, f"{prediction.confidence:.6f}", _task(prediction), known, *others]
-        writer.writerow([*map(safe_cell, cells)] + [""] * (5 + len(more) - len(cells)))
+        score = "" if prediction.unknown_score is None else f"{prediction.unknown_score:.6f}"
+        named = [prediction.file, prediction.label, f"{prediction.confidence:.6f}", _task(prediction)]
+        cells = [*named, known, score, *others]
+        writer.writerow([*map(safe_cell, cells)] + [""] * (6 + len(more) - len(cells)))
 
 
 def print_jsonl(predictions: list[ImagePrediction], top: int) -> None:

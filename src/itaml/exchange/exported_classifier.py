@@ -97,7 +97,7 @@ class ExportedClassifier:
         known = unknown == "never" or (score <= self.unknown_threshold if unknown == "auto" else confidence >= unknown)
         task = next(number for number, names in enumerate(self.tasks) if self.classes[label] in names)
         name = self.classes[label] if known else UNKNOWN
-        return ImagePrediction(file, name, confidence, task, row, ranked, known=known)
+        return ImagePrediction(file, name, confidence, task, row, ranked, known=known, unknown_score=score)
 
 
 def _unreadable(file: str | None, reasons: dict[str, str]) -> ImagePrediction:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itaml._version import __version__
-from itaml.learners.api import KnowsUnknown, knows_unknown
 from itaml.learners.statistics_learner import StatisticsLearner
 from itaml.modelstore.loaded_model import Model
 
@@ -23,16 +22,13 @@ def export_metadata(model: Model) -> dict[str, str]:
     """Return what a reader of an exported network must know, as text."""
     manifest, core = model.manifest, model.core
     assert manifest.shape is not None
-    threshold = -model.confidence.detector.threshold
-    if knows_unknown(core) and isinstance(core, KnowsUnknown):
-        threshold = core.unknown_threshold or 0.0
     temperature = core.fit.temperature if isinstance(core, StatisticsLearner) else model.confidence.temperature
     return {
         "itaml_format": FORMAT,
         "itaml_version": __version__,
         "classes": json.dumps(manifest.classes, ensure_ascii=False),
         "tasks": json.dumps([task.classes for task in manifest.tasks], ensure_ascii=False),
-        "unknown_threshold": repr(float(threshold)),  # `inf`: no image is ever called unknown
+        "unknown_threshold": repr(float(model.unknown_threshold)),  # `inf`: no image is ever called unknown
         "temperature": repr(float(temperature)),  # that the probabilities were divided by already
         "image_shape": json.dumps(manifest.shape),  # at which the network sees an image
         "method": manifest.method,

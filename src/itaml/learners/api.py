@@ -64,6 +64,7 @@ class Prediction:
     probabilities: Tensor  # (n, columns) probability of each class seen
     columns: tuple[ClassId, ...]  # class of each column of `probabilities`
     unknown: Tensor | None = None  # (n,) whether a sample is none of the classes; None from a learner that cannot say
+    unknown_scores: Tensor | None = None  # (n,) how little a sample looks like a known class; what `unknown` rests on
 
     def top(self, k: int) -> list[list[tuple[ClassId, float]]]:
         """Return for each sample its k most probable classes, the predicted class first."""

@@ -104,8 +104,9 @@ class StatisticsLearner:
             task_evidence=self.task_evidence(scores),
             adapted=lambda rows, task: scores[rows][:, self.task_map.columns(task)],
         )
-        unknown = self._unknown_scores(features) > self.unknown_threshold
-        return Prediction(classes, tasks, probabilities, self.task_map.classes, unknown)
+        unknown_scores = self._unknown_scores(features)
+        unknown = unknown_scores > self.unknown_threshold
+        return Prediction(classes, tasks, probabilities, self.task_map.classes, unknown, unknown_scores)
 
     def class_scores(self, images: Tensor) -> Tensor:
         """Return calibrated logits (n, columns): their softmax is a probability (see `predict` for errors)."""

@@ -40,8 +40,18 @@ class Confidence:
         if prediction.unknown is not None:
             return prediction
         scores = _log(prediction.probabilities) / self.temperature
-        unknown = self.detector.is_unknown(_signal(scores))
-        return replace(prediction, probabilities=scores.softmax(1).float(), unknown=unknown)
+        unknown_scores = -self.detector.score(_signal(scores))
+        return replace(
+            prediction,
+            probabilities=scores.softmax(1).float(),
+            unknown=unknown_scores > self.unknown_threshold,
+            unknown_scores=unknown_scores,
+        )
+
+    @property
+    def unknown_threshold(self) -> float:
+        """Score above which an image is unknown; infinite: none is."""
+        return -self.detector.threshold
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the values as tensors."""

@@ -12,6 +12,7 @@ from itaml.memory.buffer import Memory
 from itaml.modelstore.history import accuracy_of
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.manifest import PixelFormat
+from itaml.text import finite_or_none
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def describe(model: Model) -> dict[str, Any]:
         "exemplars": sum(model.exemplar_counts.values()),
         "exemplar_bytes": _exemplar_bytes(model),
         "validation_images": sum(map(len, model.validation_images.values())),
+        "unknown_threshold": finite_or_none(model.unknown_threshold),
         "classes": list(manifest.classes),
         "tasks": [vars(task) for task in learned_tasks(model)],
         "learns": [entry.model_dump(mode="json") | {"accuracy": accuracy_of(entry)} for entry in manifest.learns],

@@ -20,7 +20,7 @@ from itaml.data.images import ClassId, ImageSet, Shape
 from itaml.errors import CheckpointError, ItamlError, SettingsError
 from itaml.events import Callback, Event, ignore
 from itaml.learners import LEARNERS
-from itaml.learners.api import Learner, LearnerFactory, Traits, check_processes
+from itaml.learners.api import KnowsUnknown, Learner, LearnerFactory, Traits, check_processes
 from itaml.learners.frozen import FrozenLearner
 from itaml.learners.settings import TrainingSettings
 from itaml.memory.buffer import Memory
@@ -65,6 +65,13 @@ class Model:
     def core(self) -> Learner:
         """What learns and predicts samples: the learner itself, or the one on its features."""
         return self.ready.learner if isinstance(self.ready, FrozenLearner) else self.ready
+
+    @property
+    def unknown_threshold(self) -> float:
+        """Score above which an image is unknown; infinite: none is."""
+        core = self.learner and self.core
+        own = core.unknown_threshold if isinstance(core, KnowsUnknown) else None
+        return self.confidence.unknown_threshold if own is None else own
 
     @property
     def memory(self) -> Memory | None:

@@ -22,6 +22,7 @@ from itaml.modelstore.input_parsing import parse_inputs
 from itaml.modelstore.inputs import unreadable
 from itaml.modelstore.loaded_model import Model
 from itaml.modelstore.validation import of_task
+from itaml.text import finite_or_none
 
 Unknown = Literal["auto", "never"] | float  # a number: unknown if the confidence is below it
 Grouping = Literal["each", "all", "folder", "stream"]
@@ -42,12 +43,22 @@ class ImagePrediction:
     top: tuple[tuple[str, float], ...] = ()  # the most probable classes
     error: str | None = None
     known: bool = True  # whether `label` is a class: False if it is `unknown` or the image cannot be read
+    unknown_score: float | None = None  # how little it looks like a known class; None if the learner cannot say
 
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as plain values."""
         top = [{"class": name, "confidence": probability} for name, probability in self.top]
-        record = {"file": self.file, "class": self.label, "known": self.known, "confidence": self.confidence}
-        return {**record, "task": self.task, "group": self.group, "top": top, "error": self.error}
+        return {
+            "file": self.file,
+            "class": self.label,
+            "known": self.known,
+            "unknown_score": finite_or_none(self.unknown_score),
+            "confidence": self.confidence,
+            "task": self.task,
+            "group": self.group,
+            "top": top,
+            "error": self.error,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +105,14 @@ def predict_images(
         names = [model.manifest.classes[label] for label in found.columns]
         order, values = _ranked(found, top)
         is_known = _known(found, values[:, 0], unknown)
-        rows = zip(
-            kept.tolist(), tasks.tolist(), groups.tolist(), order.tolist(), values.tolist(), is_known, strict=True
-        )
-        for row, task, number, best, likely, known in rows:
+        scores = [None] * len(kept) if found.unknown_scores is None else found.unknown_scores.tolist()
+        numbers = (column.tolist() for column in (kept, tasks, groups, order, values))
+        for row, task, number, best, likely, known, score in zip(*numbers, is_known, scores, strict=True):
             ranked = tuple((names[column], value) for column, value in zip(best, likely, strict=True))
             label = ranked[0][0] if known else UNKNOWN
-            predictions[row] = ImagePrediction(inputs.files[row], label, likely[0], task, number, ranked, known=known)
+            predictions[row] = ImagePrediction(
+                inputs.files[row], label, likely[0], task, number, ranked, known=known, unknown_score=score
+            )
     reasons = dict(unreadable(inputs.images).entries)
     return [
         prediction or _unreadable(file, reasons) for file, prediction in zip(inputs.files, predictions, strict=True)
@@ -137,16 +149,20 @@ def _read(model: Model, images: ImageSet, *, by: Grouping) -> tuple[Tensor, Tens
 
 
 def _joined(parts: Sequence[Prediction]) -> Prediction:
-    tasks = [part.tasks for part in parts if part.tasks is not None]
     return Prediction(
         torch.cat([part.classes for part in parts]),
-        torch.cat(tasks) if len(tasks) == len(parts) else None,
+        _all_or_none([part.tasks for part in parts]),
         torch.cat([part.probabilities for part in parts]),
         parts[0].columns,
-        torch.cat([part.unknown for part in parts if part.unknown is not None])
-        if parts[0].unknown is not None
-        else None,
+        _all_or_none([part.unknown for part in parts]),
+        _all_or_none([part.unknown_scores for part in parts]),
     )
+
+
+def _all_or_none(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the parts as one tensor, None if one is missing."""
+    found = [part for part in parts if part is not None]
+    return torch.cat(found) if len(found) == len(parts) else None
 
 
 def _ranked(found: Prediction, top: int) -> tuple[Tensor, Tensor]:

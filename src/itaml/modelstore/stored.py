@@ -55,6 +55,11 @@ class StoredModel:
         """What was learned, task by task."""
         return learned_tasks(self._model)
 
+    @property
+    def unknown_threshold(self) -> float:
+        """Score (`unknown_score` of a prediction) above which an image is unknown; infinite: none is."""
+        return self._model.unknown_threshold
+
     def _repr_html_(self) -> str:
         """Return a table with exemplars for notebooks."""
         return model_html(self.path.name, self.version, self._model, self._folder)

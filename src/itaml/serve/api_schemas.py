@@ -92,6 +92,7 @@ class PredictionEntry(BaseModel):
     name: str | None
     class_: str | None = Field(alias="class")
     known: bool
+    unknown_score: float | None = Field(description="how little the image looks like a known class")
     probability: Probability
     task: int | None
     group: int | None
@@ -103,6 +104,7 @@ class PredictResponse(BaseModel):
     """One entry for each image, in order."""
 
     model_version: int
+    unknown_threshold: float | None = Field(description="score above which an image is unknown; null: none is")
     predictions: list[PredictionEntry]
 
 

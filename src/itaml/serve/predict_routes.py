@@ -27,6 +27,7 @@ from itaml.serve.image_uploads import (
 from itaml.serve.multipart_stream import boundary_of
 from itaml.serve.served_model import PredictOptions, ServedModel
 from itaml.serve.service import Service, service_of
+from itaml.text import finite_or_none
 
 router = APIRouter()
 NOTHING_LEARNED = "the model has not learned anything yet; teach it with POST /v1/learn"
@@ -53,7 +54,8 @@ async def predict(
     found = await service.batcher.predict(served, pixels, options) if pixels else []
     predictions = _in_order(images, decoded, found, alone=options.mode == "alone")
     service.metrics.count_predictions(predictions)
-    return JSONResponse({"model_version": served.version, "predictions": predictions})
+    threshold = finite_or_none(served.model.unknown_threshold)
+    return JSONResponse({"model_version": served.version, "unknown_threshold": threshold, "predictions": predictions})
 
 
 async def _read(
@@ -137,6 +139,7 @@ def entry(name: str | None, prediction: ImagePrediction) -> dict[str, Any]:
         "name": name,
         "class": prediction.label,
         "known": prediction.known,
+        "unknown_score": finite_or_none(prediction.unknown_score),
         "probability": _bounded(prediction.confidence),
         "task": None if prediction.task is None else prediction.task + 1,
         "group": None if prediction.group is None else prediction.group + 1,
@@ -155,6 +158,7 @@ def unreadable(name: str | None, reason: str) -> dict[str, Any]:
         "name": name,
         "class": None,
         "known": False,
+        "unknown_score": None,
         "probability": 0.0,
         "task": None,
         "group": None,

@@ -24,6 +24,7 @@ from itaml.experiment.run_config import RunConfig
 
 BASE: dict[str, Any] = {**FUSED, **CONSTANT, "batch_size": 128, "epochs": 6}
 CLIPPED = {"lr": 0.05, "clip": 0.5}  # update=released diverges without
+RADAM = {"optimizer": "radam", "lr": 0.01, "momentum": 0.0}
 VARIANTS: dict[str, dict[str, Any]] = {
     "the authors' settings": {},
     "no weight decay": {"weight_decay": 0.0},
@@ -34,6 +35,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "beta 1": {"beta": 1.0},
     "beta 0": {"beta": 0.0},
     "engine=loop": {"engine": "loop"},
+    "RAdam 0.01": RADAM,
+    "RAdam 0.01, no weight decay": {**RADAM, "weight_decay": 0.0},
+    "RAdam 0.001": {**RADAM, "lr": 0.001},
     "lr 0.05, clip 0.5": CLIPPED,
     "lr 0.05, clip 0.5, update=released": {**CLIPPED, "update": "released", "engine": "loop"},
 }

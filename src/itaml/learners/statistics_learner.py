@@ -93,7 +93,7 @@ class StatisticsLearner:
         if not len(images):
             raise DataError("there are no samples to predict")
         features = self._checked(images)
-        scores = self._class_scores(features)
+        scores, unknown_scores = self._class_scores(features), self._unknown_scores(features)
         if continua is None:
             continua = torch.zeros(len(images), dtype=torch.int64)
         classes, tasks, probabilities = two_stages(
@@ -104,7 +104,6 @@ class StatisticsLearner:
             task_evidence=self.task_evidence(scores),
             adapted=lambda rows, task: scores[rows][:, self.task_map.columns(task)],
         )
-        unknown_scores = self._unknown_scores(features)
         unknown = unknown_scores > self.unknown_threshold
         return Prediction(classes, tasks, probabilities, self.task_map.classes, unknown, unknown_scores)
 

@@ -28,6 +28,7 @@ Unknown = Literal["auto", "never"] | float  # a number: unknown if the confidenc
 Grouping = Literal["each", "all", "folder", "stream"]
 BATCH = 128  # images of a forward pass
 LEAST_PROBABILITY = 1e-40  # whose logarithm stays finite
+DECIMALS = 10  # of the scores of unknown images: those that differ by rounding are told as the same
 DEFAULT_TASK_ERROR = 0.1  # of a single image's task, where there are no validation images to measure it
 
 
@@ -105,7 +106,8 @@ def predict_images(
         names = [model.manifest.classes[label] for label in found.columns]
         order, values = _ranked(found, top)
         is_known = _known(found, values[:, 0], unknown)
-        scores = [None] * len(kept) if found.unknown_scores is None else found.unknown_scores.tolist()
+        unknown_scores = found.unknown_scores
+        scores = [None] * len(kept) if unknown_scores is None else unknown_scores.round(decimals=DECIMALS).tolist()
         numbers = (column.tolist() for column in (kept, tasks, groups, order, values))
         for row, task, number, best, likely, known, score in zip(*numbers, is_known, scores, strict=True):
             ranked = tuple((names[column], value) for column, value in zip(best, likely, strict=True))

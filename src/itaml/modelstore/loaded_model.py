@@ -69,7 +69,7 @@ class Model:
     @property
     def unknown_threshold(self) -> float:
         """Score above which an image is unknown; infinite: none is."""
-        core = self.learner and self.core
+        core = None if self.learner is None else self.core
         own = core.unknown_threshold if isinstance(core, KnowsUnknown) else None
         return self.confidence.unknown_threshold if own is None else own
 

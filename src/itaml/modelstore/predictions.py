@@ -28,7 +28,7 @@ Unknown = Literal["auto", "never"] | float  # a number: unknown if the confidenc
 Grouping = Literal["each", "all", "folder", "stream"]
 BATCH = 128  # images of a forward pass
 LEAST_PROBABILITY = 1e-40  # whose logarithm stays finite
-DECIMALS = 10  # of the scores of unknown images: those that differ by rounding are told as the same
+DECIMALS = 10  # of `unknown_score`: scores that differ by rounding are reported as equal
 DEFAULT_TASK_ERROR = 0.1  # of a single image's task, where there are no validation images to measure it
 
 

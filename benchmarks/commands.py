@@ -14,6 +14,7 @@ FOLDERS = (
     "mnist-5",
     "mnist-5-plain",
     "mnist-5-strong",
+    "svhn10k-5-16px",
     "svhn10k-5-16px-plain",
     "cifar100-5",
     "cifar100-10",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import authors_curves
 import capacity_tables
 import document_tables as tables
 import effort_tables
@@ -51,7 +52,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "long-life": long_life.summary,
     "long-life-flat": long_life.statement,
     "peers": exchange_tables.peers,
-    "reproduction-after-each-task": reproduction.after_each_task,
+    "reproduction-after-each-task": partial(reproduction.after_each_task, "mnist-5", authors_curves.MNIST),
+    "reproduction-svhn": partial(reproduction.after_each_task, "svhn10k-5-16px", authors_curves.SVHN | {"1": []}),
     "reproduction-seeds": reproduction.seeds,
     "reproduction-optimiser": reproduction.optimiser,
     "reproduction-what-matters": reproduction.what_matters,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from typing import Any
 
 import authors_curves
@@ -11,17 +12,23 @@ from document_parts import METRICS, RESULTS, cell, load, runs, summary_of_known,
 from itaml.experiment.result import Result
 
 
-def after_each_task() -> str:
-    """Return MNIST after each task, beside the authors' log."""
+def after_each_task(folder: str, logs: Mapping[str, list[float]]) -> str:
+    """Return five tasks after each, beside the authors' logs.
+
+    Args:
+        folder: of the results.
+        logs: by p; an empty one where the authors logged nothing.
+    """
     rows = []
-    for p, log in authors_curves.MNIST.items():
-        rows.append([f"the authors' log, p={p}", "1", *(f"{value:g}" for value in log)])
+    for p, log in logs.items():
+        if log:
+            rows.append([f"the authors' log, p={p}", "1", *(f"{value:g}" for value in log)])
         for preset in ("paper", "released", "best"):
-            results = runs("mnist-5", "itaml", preset)
+            results = runs(folder, "itaml", preset)
             if results:
                 each = [
                     summary_of_known(METRICS[f"class@{p}"].after(result.tasks[index]) for result in results)
-                    for index in range(len(log))
+                    for index in range(len(results[0].tasks))
                 ]
                 rows.append([f"`{preset}`, p={p}", str(len(results)), *each])
     return table(["class accuracy after task", "seeds", "1", "2", "3", "4", "5"], rows)

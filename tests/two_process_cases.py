@@ -46,6 +46,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "rpsnet": {"modules": 2},
     "reptile": {"inner_steps": 2},
     "fomaml": {"inner_steps": 2},
+    "ranpac": {"width": 100},
 }
 PLAIN = Compute(device="cpu", precision="fp32")
 
@@ -88,7 +89,7 @@ def made(name: str, *, resnet8: bool = False, **settings: Any) -> Learner:
     kind = LEARNERS.load(name)
     shape = (1, 8, 8) if resnet8 else (1, 4, 4)
     if not issubclass(kind, Method):
-        chosen = build(kind.Settings, {"memory": 30, **settings})
+        chosen = build(kind.Settings, {"memory": 30, **SMALL.get(name, {}), **settings})
         learner: Learner = kind.from_settings(chosen, shape=shape, seeds=Seeds.of(0))
         return learner
     values = {"memory": 30, "epochs": 2, "batch_size": 7, "lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}

@@ -59,13 +59,14 @@ def fetched(cache: Path, urls: set[str]) -> set[str]:
     return {known[name] for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "method"),
     [
         (write_shards, [*MLP, *MEMORY]),
-        pytest.param(write_folders, [*MLP, *MEMORY, "--set", "selection=herding"], marks=pytest.mark.slow),
-        pytest.param(write_shards, [*MLP, "--method", "ewc"], marks=pytest.mark.slow),
-        pytest.param(write_shards, [*MEMORY, "--method", "lda", "--set", "backbone=pixels"], marks=pytest.mark.slow),
+        (write_folders, [*MLP, *MEMORY, "--set", "selection=herding"]),
+        (write_shards, [*MLP, "--method", "ewc"]),
+        (write_shards, [*MEMORY, "--method", "lda", "--set", "backbone=pixels"]),
     ],
 )
 def test_each_machine_fetches_its_own_files_and_the_result_is_that_of_one(

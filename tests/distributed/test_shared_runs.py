@@ -42,6 +42,7 @@ def interrupt(tmp_path: Path, after: str) -> tuple[Path, list[Ended]]:
     return folder, finish_group(started)
 
 
+@pytest.mark.slow
 def test_a_ctrl_c_in_one_process_ends_all_and_one_process_goes_on_to_the_same_result(
     tmp_path: Path, alone: Path
 ) -> None:

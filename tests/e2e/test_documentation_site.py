@@ -14,6 +14,8 @@ pytest.importorskip("mkdocs")
 
 from e2e.code_blocks import ROOT
 
+pytestmark = pytest.mark.slow  # mkdocs builds the whole site
+
 LOADED = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(https?:[^\"'\s>]+)")
 
 

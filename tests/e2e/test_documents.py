@@ -55,6 +55,7 @@ def test_citation_names_the_version_and_its_date() -> None:
     assert f"\ndate-released: {released[1]}\n" in citation
 
 
+@pytest.mark.slow
 def test_wheel_installs_and_runs_in_a_clean_environment(tmp_path: Path) -> None:
     """Dependencies are lent from here; the package itself comes from the wheel alone."""
     subprocess.run(

@@ -31,6 +31,7 @@ ImageClassifier.open(sys.argv[1]).learn(sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_learning_in_three_processes_is_learning_in_one(digits: Path, tmp_path: Path) -> None:
     apart = ImageClassifier.create(tmp_path / "apart", memory=200, epochs=4)
     together = ImageClassifier.create(tmp_path / "together", memory=200, epochs=4)

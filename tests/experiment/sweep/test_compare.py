@@ -151,6 +151,7 @@ def test_a_second_job_waits_for_the_first(tmp_path: Path) -> None:
     assert other.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_killed_half_way_only_what_is_missing_is_run_again(tmp_path: Path) -> None:
     """Two real runs of digits; the second is killed while it is under way, and a later comparison finishes it."""
     short = {"epochs": 2}

@@ -23,7 +23,7 @@ def after_each_task(folder: str, logs: Mapping[str, list[float]]) -> str:
     for p, log in logs.items():
         if log:
             rows.append([f"the authors' log, p={p}", "1", *(f"{value:g}" for value in log)])
-        for preset in ("paper", "released", "best"):
+        for preset in ("paper", "paper-sgd", "released", "best"):
             results = runs(folder, "itaml", preset)
             if results:
                 each = [

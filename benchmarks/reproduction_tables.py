@@ -13,11 +13,11 @@ from itaml.experiment.result import Result
 
 
 def after_each_task(folder: str, logs: Mapping[str, list[float]]) -> str:
-    """Return five tasks after each, beside the authors' logs.
+    """Return the class accuracy after each of five tasks, beside the authors' logs.
 
     Args:
-        folder: of the results.
-        logs: by p; an empty one where the authors logged nothing.
+        folder: folder of the results.
+        logs: the authors' accuracy after each task, by p; empty where they logged none.
     """
     rows = []
     for p, log in logs.items():

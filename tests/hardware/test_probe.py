@@ -8,11 +8,12 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from itaml.hardware import probe
+from itaml.hardware import probe, trial
 from itaml.hardware.probe import Probe, bf16_probe, cache_file, keep, run_probe, run_trial
 
 
@@ -108,6 +109,22 @@ def test_fp32_can_be_trained_in_a_child_process() -> None:
     assert failure == ""
     assert set(seconds) == {"fp32"}
     assert seconds["fp32"] > 0
+
+
+@pytest.mark.parametrize(("slower", "repetitions"), [(1.9, trial.REPETITIONS), (2.1, trial.ENOUGH)])
+def test_a_trial_ends_early_if_the_difference_is_clear(
+    slower: float, repetitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, steps = [0.0], []
+
+    def step(*_: object, bf16: bool) -> None:
+        steps.append(bf16)
+        clock[0] += slower if bf16 else 1.0
+
+    monkeypatch.setattr(trial, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(trial, "_step", step)
+    assert trial.measure(["fp32", "bf16"]) == pytest.approx({"fp32": 1.0, "bf16": slower})
+    assert steps == [False, True] * (1 + repetitions)
 
 
 def test_a_crash_leaves_no_core_dump() -> None:

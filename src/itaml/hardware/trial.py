@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("fp32", "bf16")
 REPETITIONS = 11
-ENOUGH = 3  # repetitions after which a format that takes twice as long is not tried again
+ENOUGH = 3  # repetitions, if one format then takes more than CLEAR times as long as another
+CLEAR = 2.0
 BATCH, SIDE, WIDTH, CLASSES = 32, 32, 32, 16
 
 
@@ -45,16 +46,20 @@ def measure(formats: Sequence[str]) -> dict[str, float]:
     images = torch.randn(BATCH, 3, SIDE, SIDE).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(CLASSES, (BATCH,))
     times: dict[str, list[float]] = {name: [] for name in formats}
-    best: dict[str, float] = {}
-    for _ in range(REPETITIONS + 1):
+    for repetition in range(REPETITIONS + 1):  # the first step of a format also builds the kernels
         for name in formats:
             start = time.perf_counter()
             _step(network, images, labels, bf16=name == "bf16")
             times[name].append(time.perf_counter() - start)
-        best = {name: min(taken[1:], default=0.0) for name, taken in times.items()}  # the first builds the kernels
-        if len(times[formats[0]]) > ENOUGH and max(best.values()) > 2 * min(best.values()):
-            break  # no repetition would change which is faster
-    return best
+        if repetition >= ENOUGH:
+            best = _best(times).values()
+            if max(best) > CLEAR * min(best):
+                break
+    return _best(times)
+
+
+def _best(times: dict[str, list[float]]) -> dict[str, float]:
+    return {name: min(taken[1:]) for name, taken in times.items()}
 
 
 def _network() -> nn.Module:

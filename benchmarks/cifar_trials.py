@@ -1,9 +1,9 @@
-"""Choose the recipe for CIFAR-100 on small trials: 400 training images a class, three tasks of ten.
+"""Choose the recipe for CIFAR-100 on small trials: 400 training images per class, three tasks of ten.
 
 usage: python benchmarks/cifar_trials.py [--full-size | --ten-tasks] DATA_ROOT [TRIAL ...]
 
 Trains on 400 training images of each class, evaluates on its 100 others, and never reads the test images. The memory
-of 600 leaves 20 exemplars a class after the third task, as 2,000 do after the tenth of the whole benchmark. Images have
+of 600 leaves 20 exemplars per class after the third task, as 2,000 do after the tenth of the whole benchmark. Images have
 16 x 16 pixels and tasks 15 epochs; with --full-size they have 32 x 32 pixels and 24 epochs, and what each trial has
 trained is also evaluated with other settings of the inference. With --ten-tasks all ten tasks are learned with a memory
 of 2,000, images have 16 x 16 pixels and tasks eight epochs: for settings that matter more as tasks go by. Each finished
@@ -36,7 +36,7 @@ from itaml.learners.learner import GradientLearner
 from itaml.metrics.evaluate import evaluate
 from itaml.storage import State
 
-PROTOCOL = "tasks of CIFAR-100, 400 training images a class, evaluated on the 100 other training images"
+PROTOCOL = "tasks of CIFAR-100, 400 training images per class, evaluated on the 100 other training images"
 VALIDATION = 0.2
 EARLIER: dict[str, Any] = {  # the preset of 0.1, whatever it is today
     "memory": 600,

@@ -1,7 +1,8 @@
-"""Compare methods at equal effort: one recipe for all, and a learning rate for each by the same number of trials.
+r"""Compare methods at equal effort: one recipe for all, and a learning rate for each by the same number of trials.
 
 usage: python benchmarks/equal_effort.py rates BENCHMARK DATA_ROOT RUNS [--methods a,b:preset]
-       python benchmarks/equal_effort.py runs BENCHMARK DATA_ROOT RUNS --recipe plain [--methods ...] [--seeds 0,1,2]
+       python benchmarks/equal_effort.py runs BENCHMARK DATA_ROOT RUNS --recipe plain [--methods ...] [--seeds 0,1,2] \
+           [--precision fp32]
 
 `rates` tries the same pairs of optimizer and learning rate for every method, with recipe `plain` and seed
 0, on a part of the training images (a tenth for MNIST) with a memory of the same share, and evaluates on the other
@@ -9,7 +10,8 @@ training images. The pair with the best mean of class accuracy at p=1 and p=20 i
 (src/itaml/recipes); the recipe's own pair is kept unless another is better by more than half a point. Writes
 benchmarks/results/equal-effort-rates-BENCHMARK.json. `runs` trains on all training images, evaluates on the test images
 and writes benchmarks/results/BENCHMARK-RECIPE/, apart from runs whose settings are those of a result that is there
-already. Finished runs in RUNS are kept.
+already. Finished runs in RUNS are kept. Give all runs of a table the
+same `--precision`: `auto` depends on the CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from effort_tables import matching, targets
@@ -49,9 +51,9 @@ def candidates(name: str) -> tuple[dict[str, Any], ...]:
     return (ADAM, SGD) if own == "adam" else (SGD, ADAM)
 
 
-def compute(name: str) -> Compute:
-    """Return how a benchmark is computed: in bfloat16 for convolutions, if the CPU is faster with it."""
-    return Compute(precision="fp32" if benchmark(name).model == "mlp" else "auto")
+def compute(name: str, precision: Literal["auto", "fp32", "bf16"] = "auto") -> Compute:
+    """Return how a benchmark is computed: by default in bfloat16 for convolutions, if the CPU is faster with it."""
+    return Compute(precision="fp32" if benchmark(name).model == "mlp" else precision)
 
 
 def trial(name: str, target: str, candidate: dict[str, Any]) -> RunConfig:
@@ -134,6 +136,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="plain")
     parser.add_argument("--methods", default="")
     parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     chosen = [one if ":" in one else f"{one}:best" for one in options.methods.split(",") if one] or targets()
@@ -158,7 +161,7 @@ def main() -> None:
                 preset=preset,
                 recipe=options.recipe,
                 seed=seed,
-                compute=compute(options.benchmark),
+                compute=compute(options.benchmark, options.precision),
             )
             if matching(config):
                 continue

@@ -14,7 +14,7 @@ from itaml.config import Compute, Seeds
 from itaml.data.images import ImageSet
 from itaml.data.stream import Task, TaskStream
 from itaml.learners.batch import Batch
-from itaml.learners.components.importance import Anchor, fisher, grown
+from itaml.learners.components.importance import Anchor, Anchors, fisher, grown
 from itaml.learners.learner import GradientLearner
 from itaml.learners.method import Method
 from itaml.learners.methods.ewc import EWC, EWCSettings
@@ -107,6 +107,17 @@ def test_grown_fills_up_with_zeros() -> None:
     old = {name: torch.ones_like(value) for name, value in params.snapshot(model).items()}
     model.head.grow((2,), generator=torch.Generator().manual_seed(0))
     assert grown(old, model)["head.bias"].tolist() == [1, 1, 0]
+
+
+def test_importance_accumulates_with_decay_and_rows_that_came_later_start_at_zero() -> None:
+    model = linear(2)
+    anchors = Anchors(model)
+    anchors.accumulate({name: torch.full_like(value, 4.0) for name, value in params.snapshot(model).items()}, decay=0.5)
+    assert float(anchors.importance()["head.bias"].min()) == 4.0  # nothing to decay yet
+    model.head.grow((2,), generator=torch.Generator().manual_seed(0))
+    anchors.accumulate({name: torch.ones_like(value) for name, value in params.snapshot(model).items()}, decay=0.5)
+    assert len(anchors) == 1
+    assert anchors.importance()["head.bias"].tolist() == [3.0, 3.0, 1.0]
 
 
 class _Quadratic:

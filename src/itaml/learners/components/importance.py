@@ -72,6 +72,13 @@ class Anchors:
         """Set the only anchor at the present weights."""
         self.anchors = (Anchor(params.snapshot(self.model), importance),)
 
+    def accumulate(self, importance: Weights, *, decay: float = 1.0) -> None:
+        """Add to `decay` times the importance of the only anchor, and move the anchor to the present weights."""
+        if self.anchors:
+            before = self.importance()
+            importance = {name: decay * before[name] + value for name, value in importance.items()}
+        self.replace(importance)
+
     def importance(self) -> Weights:
         """Return the importance of the only anchor, with zeros for rows of the head that came later."""
         return grown(self.anchors[0].importance, self.model) if self.anchors else zeros(self.model)

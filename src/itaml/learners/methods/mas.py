@@ -58,11 +58,7 @@ class MAS(Method):
         """Add the task's importance, and move the anchor to the weights it ends with."""
         generator = seeding.generator(self.seeds.batches, "importance", task.index)
         images, labels = some_images(task.train, limit=self.settings.samples, generator=generator)
-        omega = sensitivity(self.model, self.context.make_batch(images, labels).images)
-        if len(self.anchors):
-            before = self.anchors.importance()
-            omega = {name: before[name] + omega[name] for name in omega}
-        self.anchors.replace(omega)
+        self.anchors.accumulate(sensitivity(self.model, self.context.make_batch(images, labels).images))
 
 
 def sensitivity(model: Classifier, images: Tensor) -> Weights:

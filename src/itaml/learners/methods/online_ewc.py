@@ -52,9 +52,5 @@ class OnlineEWC(Method):
         return super().loss(batch) + self.settings.strength / 2 * self.settings.decay * self.anchors.penalty()
 
     def end_task(self, task: Task) -> None:
-        """Move the anchor to the weights the task ends with."""
-        importance = task_fisher(self.context, self.settings, task)
-        if len(self.anchors):
-            before = self.anchors.importance()
-            importance = {k: self.settings.decay * before[k] + importance[k] for k in importance}  # eq. (9)
-        self.anchors.replace(importance)
+        """Add F to the decayed importance (eq. 9), and move the anchor to the weights the task ends with."""
+        self.anchors.accumulate(task_fisher(self.context, self.settings, task), decay=self.settings.decay)

@@ -67,11 +67,7 @@ class SI(Method):
     def end_task(self, task: Task) -> None:
         """Turn the path into importance, and move the anchor to the weights the task ends with."""
         moved = params.subtract(params.snapshot(self.model), self.start)
-        omega = path_importance(self.path, moved, damping=self.settings.damping)
-        if len(self.anchors):
-            before = self.anchors.importance()
-            omega = {name: before[name] + omega[name] for name in omega}
-        self.anchors.replace(omega)
+        self.anchors.accumulate(path_importance(self.path, moved, damping=self.settings.damping))
         self.path, self.start = {}, {}
 
 

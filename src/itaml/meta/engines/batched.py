@@ -1,4 +1,4 @@
-"""The inner loops of all tasks at once: a copy of the weights for each task, stacked, and one batched pass a step.
+"""The inner loops of all tasks at once: a copy of the weights for each task, stacked, and one batched pass per step.
 
 A task's loop needs separate weights from its second step on, so at r > 1 tasks cannot share one pass as in
 `meta.engines.fused`; but their passes can be one batched pass (`torch.func.vmap`). Micro-batches are padded to the size

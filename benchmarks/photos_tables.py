@@ -66,8 +66,8 @@ def unknown() -> str:
         "AUROC, energy": "auroc: energy",
         "AUROC, largest probability": "auroc: maximum probability",
         "known refused": "known refused",
-        "strange found": "strange called unknown",
-        "strange found at 5 % refused": "strange called unknown at 5 % refused",
+        "unknown found": "strange called unknown",
+        "unknown found at 5 % refused": "strange called unknown at 5 % refused",
         "ECE": "calibration error",
     }
     rows = [

@@ -1,15 +1,15 @@
-"""Unknown images and calibration on frozen features: half of the classes known, the other half strange.
+"""Unknown images and calibration on frozen features: half of the classes known, the other half unknown.
 
     python benchmarks/photos_unknown.py --features FOLDER [--sets clothing-10 ...]
 
 For each seed half of the classes is drawn, LDA and its calibration are fitted to their training images, and test images
 of all classes are scored. Reported: AUROC of the weighted sum of signals and of each signal, of the energy and the
-largest probability for comparison; the share of known images refused and of strange ones called unknown at the
-threshold that was set by leave-one-out on training images; strange ones called unknown when exactly 5 % of the known
+largest probability for comparison; the share of known images refused and of unknown ones found at the
+threshold that was set by leave-one-out on training images; unknown ones found when exactly 5 % of the known
 test images are refused; accuracy and expected calibration error on known test images.
 
 The signals and the penalty on their weights were chosen on training images alone: half of the classes played the
-strange ones, and part of the training images of the others was held out. The weights themselves are fitted to the
+unknown ones, and part of the training images of the others was held out. The weights themselves are fitted to the
 training images of each model. `SIMILAR` and `SERIES` of `similar_images` were chosen on training images of
 Tiny-ImageNet, CIFAR-100 and clothing-10 and on crops of those; their effect on the test images of grocery-81 was seen
 before other values were given up, so that the share of known images refused there is not that of an untouched test set.

@@ -39,15 +39,15 @@ def test_a_class_that_takes_no_part_is_not_the_nearest() -> None:
 def test_the_weights_follow_the_signal_that_tells_strange_images() -> None:
     generator = torch.Generator().manual_seed(0)
     known = torch.randn(300, 3, generator=generator, dtype=torch.float64)
-    strange = torch.randn(300, 3, generator=generator, dtype=torch.float64) + torch.tensor([-2.0, 0.0, 2.0])
-    weights = signal_weights(known, strange)
+    unknown = torch.randn(300, 3, generator=generator, dtype=torch.float64) + torch.tensor([-2.0, 0.0, 2.0])
+    weights = signal_weights(known, unknown)
     assert float(weights[0]) > 3 * float(weights[1]) > 0
-    assert float(weights[2]) == 0, "a signal that is higher for strange images does not count"
-    assert signal_weights(known, strange[:0]).tolist() == pytest.approx([1 / 3] * 3)
-    assert signal_weights(known, strange, penalty=1e6).tolist() == pytest.approx([1 / 3] * 3, abs=1e-5)
-    even, fitted = fit_unknown_detector(known), fit_unknown_detector(known, strange=strange)
+    assert float(weights[2]) == 0, "a signal that is higher for unknown images does not count"
+    assert signal_weights(known, unknown[:0]).tolist() == pytest.approx([1 / 3] * 3)
+    assert signal_weights(known, unknown, penalty=1e6).tolist() == pytest.approx([1 / 3] * 3, abs=1e-5)
+    even, fitted = fit_unknown_detector(known), fit_unknown_detector(known, unknown=unknown)
     assert fitted.weights is not None
-    assert auroc(fitted.score(known), fitted.score(strange)) > auroc(even.score(known), even.score(strange)) + 0.1
+    assert auroc(fitted.score(known), fitted.score(unknown)) > auroc(even.score(known), even.score(unknown)) + 0.1
     assert float(fitted.is_unknown(known).double().mean()) == pytest.approx(0.05, abs=0.003)
 
 

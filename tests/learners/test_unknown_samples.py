@@ -60,14 +60,14 @@ def test_samples_of_no_class_are_unknown_and_most_known_ones_are_not(name: str) 
     learner.learn(task_of(1, (3, 4), 30))
     assert knows_unknown(learner)
     known = torch.cat([samples(pixel, 20, seed=100 + pixel) for pixel in range(5)])
-    strange = torch.cat([samples(pixel, 20, seed=100 + pixel) for pixel in range(8, 12)])
-    refused, found = learner.predict(known).unknown, learner.predict(strange).unknown
+    unknown = torch.cat([samples(pixel, 20, seed=100 + pixel) for pixel in range(8, 12)])
+    refused, found = learner.predict(known).unknown, learner.predict(unknown).unknown
     assert refused is not None
     assert found is not None
     assert refused.dtype == torch.bool
     assert float(refused.double().mean()) < 0.15
     assert float(found.double().mean()) > 0.8
-    assert torch.equal(found, learner.unknown_scores(strange) > learner.unknown_threshold)
+    assert torch.equal(found, learner.unknown_scores(unknown) > learner.unknown_threshold)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -172,10 +172,10 @@ def test_a_learner_on_frozen_features_knows_what_the_learner_inside_knows() -> N
     learner.learn(task_of(0, (0, 1, 2), 30))
     assert knows_unknown(learner)
     assert isinstance(learner, KnowsUnknown)
-    strange = samples(9, 20, seed=3)
-    found = learner.unknown_scores(strange) > (learner.unknown_threshold or 0)
+    unknown = samples(9, 20, seed=3)
+    found = learner.unknown_scores(unknown) > (learner.unknown_threshold or 0)
     assert float(found.double().mean()) > 0.8
-    told = learner.predict(strange).unknown
+    told = learner.predict(unknown).unknown
     assert told is not None
     assert torch.equal(found, told)
     assert not knows_unknown(frozen(trained))

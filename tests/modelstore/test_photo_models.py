@@ -50,11 +50,11 @@ def test_photos_are_learned_by_lda_on_frozen_features(model: ImageClassifier, tm
 def test_the_score_of_unknown_photos_is_told_and_decides(model: ImageClassifier, tmp_path: Path) -> None:
     """Strange photos have higher scores than known ones, and `auto` compares the scores with the threshold."""
     known = model.predict(sorted(write_photos(tmp_path / "known", ("red", "green"), seed=1).rglob("*.png")))
-    strange = model.predict(sorted(write_photos(tmp_path / "strange", ("yellow",), seed=1).rglob("*.png")))
-    scores = [[one.unknown_score for one in part if one.unknown_score is not None] for part in (known, strange)]
+    unknown = model.predict(sorted(write_photos(tmp_path / "unknown", ("yellow",), seed=1).rglob("*.png")))
+    scores = [[one.unknown_score for one in part if one.unknown_score is not None] for part in (known, unknown)]
     assert list(map(len, scores)) == [6, 3]
     assert max(scores[0]) < min(scores[1])
-    for one in (*known, *strange):
+    for one in (*known, *unknown):
         assert one.unknown_score is not None
         assert one.known == (one.unknown_score <= model.unknown_threshold)
         assert one.to_json()["unknown_score"] == one.unknown_score

@@ -100,12 +100,12 @@ def cosine_similarity(features: Tensor, means: Tensor) -> Tensor:
     return cosines
 
 
-def fit_unknown_detector(signals: Tensor, *, strange: Tensor | None = None, refuse: float = 0.05) -> UnknownDetector:
+def fit_unknown_detector(signals: Tensor, *, unknown: Tensor | None = None, refuse: float = 0.05) -> UnknownDetector:
     """Calibrate on signals of known images that were not learned, such as leave-one-out signals.
 
     Args:
         signals: (n, signals); with fewer than two images nothing can be calibrated, and nothing is ever refused.
-        strange: signals of images of no known class (m, signals), which weigh the signals; None weighs all the same.
+        unknown: signals of images of no known class (m, signals), which weigh the signals; None weighs all the same.
         refuse: share of known images that may be called unknown.
 
     Raises:
@@ -120,7 +120,7 @@ def fit_unknown_detector(signals: Tensor, *, strange: Tensor | None = None, refu
     mean, spread = values.mean(0), values.std(0)
     std = torch.where(spread > _TINY, spread, torch.ones_like(spread))
     known = (values - mean) / std
-    weights = None if strange is None else signal_weights(known, (strange.double() - mean) / std)
+    weights = None if unknown is None else signal_weights(known, (unknown.double() - mean) / std)
     scores = known.sum(1) if weights is None else known @ weights
     if len(scores) < FEW:
         threshold = float(scores.mean() + NormalDist().inv_cdf(refuse) * scores.std())
@@ -129,21 +129,21 @@ def fit_unknown_detector(signals: Tensor, *, strange: Tensor | None = None, refu
     return UnknownDetector(mean, std, threshold - ROUNDING, weights)
 
 
-def signal_weights(known: Tensor, strange: Tensor, *, penalty: float = PENALTY) -> Tensor:
-    """Return the weights (signals,) of a logistic regression of known against strange images, near equal ones.
+def signal_weights(known: Tensor, unknown: Tensor, *, penalty: float = PENALTY) -> Tensor:
+    """Return the weights (signals,) of a logistic regression of known against unknown images, near equal ones.
 
     Args:
         known: standardised signals (n, signals).
-        strange: standardised signals (m, signals); with none the weights are equal.
+        unknown: standardised signals (m, signals); with none the weights are equal.
         penalty: on the squared distance from equal weights that add up to one.
     """
     size = known.shape[1]
     equal = np.full(size, 1 / size)
-    if not len(strange) or not len(known):
+    if not len(unknown) or not len(known):
         return torch.from_numpy(equal)
-    values = torch.cat([known, strange]).numpy()
-    signs = np.concatenate([np.ones(len(known)), -np.ones(len(strange))])
-    share = np.concatenate([np.full(len(part), 0.5 / len(part)) for part in (known, strange)])
+    values = torch.cat([known, unknown]).numpy()
+    signs = np.concatenate([np.ones(len(known)), -np.ones(len(unknown))])
+    share = np.concatenate([np.full(len(part), 0.5 / len(part)) for part in (known, unknown)])
 
     def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         away = parameters[:-1] - equal

@@ -101,10 +101,10 @@ def test_images_with_their_class_left_out_look_unknown() -> None:
     features = features * 0.5 + 3
     found = leave_one_out(collect(features, labels), features, labels, shrinkage=0.3)
     assert found is not None
-    strange = found.strange_signals(1.0)
-    assert strange is not None
-    assert strange.shape == (240, 3)
-    for known, other in zip(found.signals(1.0).T, strange.T, strict=True):
+    unknown = found.unknown_signals(1.0)
+    assert unknown is not None
+    assert unknown.shape == (240, 3)
+    for known, other in zip(found.signals(1.0).T, unknown.T, strict=True):
         assert auroc(known, other) > 0.55
 
 
@@ -112,7 +112,7 @@ def test_two_classes_have_no_example_of_an_unknown_image() -> None:
     features, labels = features_and_labels(classes=2)
     found = leave_one_out(collect(features, labels), features, labels, shrinkage=0.3)
     assert found is not None
-    assert found.strange_signals(1.0) is None
+    assert found.unknown_signals(1.0) is None
     detector = fit_gaussian_classes(collect(features, labels), features, labels).detector
     assert detector.weights is None
 
@@ -147,7 +147,7 @@ def test_a_part_of_the_images_is_left_out_as_among_all_of_them() -> None:
     assert whole is not None
     assert part is not None
     torch.testing.assert_close(part.known.products.inner, whole.known.products.inner[rows])
-    torch.testing.assert_close(part.strange.mean_squares, whole.strange.mean_squares[rows])
+    torch.testing.assert_close(part.unknown.mean_squares, whole.unknown.mean_squares[rows])
     torch.testing.assert_close(part.cosines, whole.cosines[rows])
     assert torch.equal(part.known.counts, whole.known.counts[rows])
 

@@ -137,7 +137,7 @@ def calibrate_gaussian_classes(
     temperature = fit_temperature(left_out.scores, left_out.columns, default=default)
     temperature *= one_more_image(statistics.counts[left_out.columns])
     detector = fit_unknown_detector(
-        left_out.signals(temperature), strange=left_out.strange_signals(temperature), refuse=refuse
+        left_out.signals(temperature), unknown=left_out.unknown_signals(temperature), refuse=refuse
     )
     classes = torch.tensor(statistics.classes)
     usable = ~left_out.known.alone

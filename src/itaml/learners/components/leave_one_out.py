@@ -28,7 +28,7 @@ class LeaveOneOut:
     """Images that LDA was not fitted to: scores, and what the signals of unknown images are made of."""
 
     known: LeftOutScores
-    strange: Products  # with the whole class left out; the own column means nothing
+    unknown: Products  # with the whole class left out; the own column means nothing
     cosines: Tensor  # (n, classes)
     affinities: Tensor | None  # (n, classes)
 
@@ -54,7 +54,7 @@ class LeaveOneOut:
         found = signals_of(products.inner, products.mean_squares, logits, self.cosines, self.affinities)
         return found[~self.known.alone]
 
-    def strange_signals(self, temperature: float) -> Tensor | None:
+    def unknown_signals(self, temperature: float) -> Tensor | None:
         """Return the signals (n, signals) of the images with their class left out; None of fewer than three classes."""
         classes = self.cosines.shape[1]
         if classes < 3:
@@ -62,10 +62,10 @@ class LeaveOneOut:
         own = F.one_hot(self.columns, classes).bool()
         inner, logits, cosines = (
             values.masked_fill(own, -torch.inf)
-            for values in (self.strange.inner, self.known.corrected(self.strange) / temperature, self.cosines)
+            for values in (self.unknown.inner, self.known.corrected(self.unknown) / temperature, self.cosines)
         )
         affinities = None if self.affinities is None else self.affinities.masked_fill(own, -torch.inf)
-        return signals_of(inner, self.strange.mean_squares, logits, cosines, affinities)
+        return signals_of(inner, self.unknown.mean_squares, logits, cosines, affinities)
 
 
 def scores_left_out(
@@ -117,11 +117,11 @@ def leave_one_out(
     white = whitened_images(statistics, features, columns, shrinkage=shrinkage, scatter=scatter, fast=fast)
     if white is None:
         return None
-    products, strange = products_left_out(white, groups)
+    products, unknown = products_left_out(white, groups)
     own = columns[: len(groups)]
     known = LeftOutScores(products, own, left_out_counts(statistics.counts, own, groups))
     return LeaveOneOut(
-        known, strange, *_similarities(statistics, features.to(white.images.dtype), own, groups, pretraining)
+        known, unknown, *_similarities(statistics, features.to(white.images.dtype), own, groups, pretraining)
     )
 
 

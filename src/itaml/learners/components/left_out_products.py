@@ -60,8 +60,8 @@ def products_left_out(white: WhitenedImages, groups: Tensor, *, classes: bool = 
     parts = [
         _leave_out(white, residuals, rows, groups[rows], classes) for rows in torch.arange(len(groups)).split(CHUNK)
     ]
-    known, strange = (_joined([part[kind] for part in parts]) for kind in (0, 1))
-    return known, strange if classes else known
+    known, unknown = (_joined([part[kind] for part in parts]) for kind in (0, 1))
+    return known, unknown if classes else known
 
 
 def products_each_left_out(white: WhitenedImages) -> Products:
@@ -100,13 +100,13 @@ def _leave_out(
     zx = (z @ x[:, :, None])[:, :, 0]  # (n, g + 1)
     alone = torch.equal(groups, rows[:, None])  # then z is a multiple of x - m_c, of which the products are known
     zm = ((plain.inner - gram) * (1 + 1 / left).sqrt())[:, None] if alone else z @ means.T  # (n, g + 1, classes)
-    strange = _class_left_out(plain, gram, columns, zx, zm, update) if classes else plain
+    unknown = _class_left_out(plain, gram, columns, zx, zm, update) if classes else plain
     shift = total / left
     inner, mean_squares, zm = plain.inner.clone(), plain.mean_squares.clone(), zm.clone()
     inner[own] -= (x * shift).sum(1)
     mean_squares[own] = (means[columns] - shift).square().sum(1)
     zm[own[0], :, columns] -= (z @ shift[:, :, None])[:, :, 0]
-    return _updated(Products(inner, plain.squares, mean_squares), zx, zm, update), strange
+    return _updated(Products(inner, plain.squares, mean_squares), zx, zm, update), unknown
 
 
 def _changes(r: Tensor, left: Tensor) -> Tensor:

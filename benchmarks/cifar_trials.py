@@ -4,10 +4,10 @@ usage: python benchmarks/cifar_trials.py [--full-size | --ten-tasks] DATA_ROOT [
 
 Trains on 400 training images of each class, evaluates on its 100 others, and never reads the test images. The memory
 of 600 leaves 20 exemplars per class after the third task, as 2,000 do after the tenth of the whole benchmark. Images
-have 16 x 16 pixels and tasks 15 epochs; with --full-size they have 32 x 32 pixels and 24 epochs, and what each trial has
-trained is also evaluated with other settings of the inference. With --ten-tasks all ten tasks are learned with a memory
-of 2,000, images have 16 x 16 pixels and tasks eight epochs: for settings that matter more as tasks go by. Each finished
-trial is written at once to a file of benchmarks/results: cifar-trials.json, cifar-trials-32px.json or
+have 16 x 16 pixels and tasks 15 epochs; with --full-size they have 32 x 32 pixels and 24 epochs, and what each trial
+has trained is also evaluated with other settings of the inference. With --ten-tasks all ten tasks are learned with
+a memory of 2,000, images have 16 x 16 pixels and tasks eight epochs: for settings that matter more as tasks go by.
+Each finished trial is written at once to a file of benchmarks/results: cifar-trials.json, cifar-trials-32px.json or
 cifar-trials-10-tasks.json; a trial that is there is not repeated.
 """
 

@@ -188,7 +188,7 @@ def test_the_commands(itaml: Itaml, model: ImageClassifier, tmp_path: Path) -> N
     path = model.path
     ran = itaml("forget", path, "digit 4")
     assert ran.code == 2
-    assert "would forget digit 4; itaml rollback brings them back; add --yes if that is meant" in ran.err
+    assert "would forget digit 4; itaml rollback undoes it; add --yes if that is meant" in ran.err
     assert (
         itaml("forget", path, "digit 4", "--yes").out == f"forgot digit 4; {path} is at version 4 and knows 4 classes\n"
     )
@@ -214,4 +214,4 @@ def test_a_terminal_is_asked(itaml: Itaml, model: ImageClassifier, monkeypatch: 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr(typer, "confirm", lambda text, abort: asked.append(f"{text} {abort}"))
     assert itaml("forget", model.path, "digit 4", "--purge").code == 0
-    assert asked == [f"{model.path} would forget digit 4; nothing can bring them back. Go on? True"]
+    assert asked == [f"{model.path} would forget digit 4; this cannot be undone. Go on? True"]

@@ -38,7 +38,7 @@ def forget(
     """
     classifier = _open(model)
     if not yes:
-        lost = "nothing can bring them back" if purge else "itaml rollback brings them back"
+        lost = "this cannot be undone" if purge else "itaml rollback undoes it"
         _ask(f"{model} would forget {listed(classes)}; {lost}")
     report = classifier.forget(*classes, purge=purge)
     _tell(model, report, f"forgot {listed(report.classes)}", quiet=quiet, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -70,11 +69,13 @@ def test_an_archive_that_is_a_pipe_does_not_hang(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("part", list(COCO))
-@pytest.mark.parametrize("key", ["id", "image_id", "category_id"])
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [("images", "id"), ("annotations", "image_id"), ("annotations", "category_id"), ("categories", "id")],
+)
 def test_ids_that_are_lists_are_refused_in_words(tmp_path: Path, part: str, key: str) -> None:
     (tmp_path / "l.json").write_text(json.dumps({**COCO, part: [{**COCO[part][0], key: []}]}))
-    with contextlib.suppress(DataError):
+    with pytest.raises(DataError, match="a value has another type than its format says"):
         read_label_file(tmp_path / "l.json")
 
 

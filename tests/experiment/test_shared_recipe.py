@@ -13,6 +13,7 @@ from itaml.experiment.build import make_learner, make_stream
 from itaml.experiment.run_config import default_folder, recipe_notes, resolve
 from itaml.experiment.shared_recipe import recipe_names, recipe_summary
 from itaml.learners import LEARNERS
+from itaml.learners.learner import GradientLearner
 from itaml.learners.settings import RecipeSettings
 
 TRAINED = [name for name in LEARNERS.names() if LEARNERS.load(name).traits.trains_gradients]
@@ -40,7 +41,10 @@ def test_every_method_has_the_same_effort_on_every_benchmark(method: str, recipe
 @pytest.mark.parametrize("method", TRAINED)
 def test_every_method_can_be_made_with_every_recipe(method: str, recipe: str) -> None:
     config = resolve("digits", method=method, recipe=recipe)
-    make_learner(config, make_stream(config))
+    learner = make_learner(config, make_stream(config))
+    assert isinstance(learner, GradientLearner)
+    made = learner.settings.model_dump(mode="json")
+    assert {name: made[name] for name in EFFORT} == {name: config.settings[name] for name in EFFORT}
 
 
 @pytest.mark.parametrize("method", TRAINED)

@@ -184,6 +184,16 @@ def test_an_unknown_class_is_answered_with_the_nearest(model: ImageClassifier) -
     assert model.version == 3
 
 
+@pytest.mark.parametrize(
+    "words", [("forget", "digit4"), ("merge", "digit4", "digit 1"), ("merge", "digit 1", "digit4")]
+)
+def test_a_class_that_is_not_known_is_an_error_before_anything_is_asked(
+    itaml: Itaml, model: ImageClassifier, words: tuple[str, ...]
+) -> None:
+    ran = itaml(words[0], model.path, *words[1:])
+    assert (ran.code, ran.err) == (2, "error: no class 'digit4'; did you mean 'digit 4'?\n")
+
+
 def test_the_commands(itaml: Itaml, model: ImageClassifier, tmp_path: Path) -> None:
     path = model.path
     ran = itaml("forget", path, "digit 4")

@@ -37,6 +37,8 @@ def forget(
     It asks first; where nobody can be asked, it needs --yes. `itaml rollback` undoes it, unless --purge was given.
     """
     classifier = _open(model)
+    if not purge:  # the version before may have classes to purge that this one has not
+        classes = _known(classifier, *classes)
     if not yes:
         lost = "this cannot be undone" if purge else "itaml rollback undoes it"
         _ask(f"{model} would forget {listed(classes)}; {lost}")
@@ -70,6 +72,7 @@ def merge(
     It asks first; where nobody can be asked, it needs --yes. `itaml rollback` undoes it.
     """
     classifier = _open(model)
+    source, into = _known(classifier, source, into)
     if not yes:
         _ask(f"{model} would make {printable(source)} a part of {printable(into)}; itaml rollback undoes that")
     report = classifier.merge(source, into)
@@ -104,6 +107,13 @@ def _open(model: Path) -> ImageClassifier:
     from itaml.modelstore.image_classifier import ImageClassifier
 
     return ImageClassifier.open(model)
+
+
+def _known(classifier: ImageClassifier, *names: str) -> list[str]:
+    """Return the classes that are meant; one that the model does not know is an error before anything is asked."""
+    from itaml.modelstore.class_editing import find_class
+
+    return [find_class(classifier.classes, name) for name in names]
 
 
 def _ask(question: str) -> None:

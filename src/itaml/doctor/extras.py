@@ -11,7 +11,7 @@ GIVES = {
     "pandas": "results as data frames",
     "tensorboard": "numbers of a run in TensorBoard",
     "mlflow": "numbers of a run in MLflow",
-    "pretrained": "pretrained weights for networks",
+    "pretrained": "weights of EfficientNet-Lite1 and -Lite2 (those of Lite0 are always installed)",
     "serve": "a model as an HTTP service",
     "export": "models as ONNX files, and frozen backbones by ONNX Runtime, faster on CPUs",
     "ray": "runs spread over a Ray cluster",

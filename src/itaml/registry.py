@@ -1,4 +1,4 @@
-"""Names for things that are looked up by name: methods, models, benchmarks.
+"""Names for things that are looked up by name: methods, backbones.
 
 A registry holds import paths, not objects, so that listing names costs nothing: `itaml list methods` does not
 import torch. Installed packages add to a registry through an entry point of its group.

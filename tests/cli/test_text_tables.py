@@ -99,7 +99,7 @@ def test_every_list_is_a_table_or_json(form: str, capsys: pytest.CaptureFixture[
     for words in (
         ["list", "methods"],
         ["list", "benchmarks"],
-        ["list", "models"],
+        ["list", "backbones"],
         ["list", "presets"],
         ["data", "list"],
     ):

@@ -62,7 +62,7 @@ def test_uneven_split_and_single_p(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "digits", "--preset", "pper"], "did you mean 'paper'?"),
         (["run", "digits", "--set", "bta=1"], "no setting 'bta'; did you mean 'beta'?"),
         (["run", "digits", "--set", "epochs=many"], "setting epochs: must be a valid integer"),
-        (["run", "digits", "--set", "backbone=mpl"], "no model 'mpl'; did you mean 'mlp'?"),
+        (["run", "digits", "--set", "backbone=mpl"], "no backbone 'mpl'; did you mean 'mlp'?"),
         (["run", "digits", "--set", "augment=crp"], "no augmentation 'crp'; did you mean 'crop'?"),
         (["run", "digits", "--set", "optimizer=adm"], "no optimizer 'adm'; did you mean 'adam'?"),
         (["run", "digits", "--set", "seeds.initt=1"], "no seed 'initt'; did you mean 'init'?"),
@@ -73,7 +73,7 @@ def test_uneven_split_and_single_p(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "digits", "--set", "memory=5"], "a memory of 5 images is smaller than the 10 classes"),
         (["run", "digits", "--set", "engine=fused", "--set", "inner_steps=2"], "engine=fused computes update=paper"),
         (["run", "digits", "--device", "tpu"], "option device: must be 'auto', 'cpu', 'cuda' or 'mps'"),
-        (["list", "modles"], "did you mean 'models'?"),
+        (["list", "bakbones"], "did you mean 'backbones'?"),
         (["bound", "--accuracy", "0.6"], "--classes-per-task and --tasks are needed"),
         (["bound", "--split", "2,2"], "give either --accuracy or --accuracies"),
         (["bound", "--accuracies", "0.6,x", "--split", "2,2"], "numbers separated by commas (got '0.6,x')"),
@@ -124,9 +124,11 @@ def test_bound_and_lists_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     prediction = json.loads(capsys.readouterr().out)
     assert prediction["n"] == 3
     assert prediction["task_accuracy"] == pytest.approx(1 - (4 / 11) ** 3)  # at least one of three, P0_hat = 7/11
-    for kind in ("methods", "benchmarks", "models", "presets"):
+    for kind in ("methods", "benchmarks", "backbones", "presets"):
         assert itaml("list", kind, "--json") == 0
         assert all(row["summary"] for row in json.loads(capsys.readouterr().out))
+    assert itaml("list", "models", "--json") == 0  # the name of 0.2
+    assert "resnet18-third" in [row["name"] for row in json.loads(capsys.readouterr().out)]
 
 
 def test_help_names_every_command_in_a_whole_sentence(capsys: pytest.CaptureFixture[str]) -> None:

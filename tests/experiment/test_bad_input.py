@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("small_benchmarks")
         ({"preset": "bset"}, "no preset for itaml 'bset'; did you mean 'best'?"),
         ({"overrides": {"epoch": 3}}, "no setting 'epoch'; did you mean 'epochs'?"),
         ({"overrides": {"seeds.memry": 3}}, "no seed 'memry'; did you mean 'memory'?"),
-        ({"overrides": {"backbone": "resnet"}}, "no model 'resnet'; did you mean 'resnet18'?"),
+        ({"overrides": {"backbone": "resnet"}}, "no backbone 'resnet'; did you mean 'resnet18'?"),
         ({"overrides": {"optimizer": "adamm"}}, "no optimizer 'adamm'; did you mean 'adam'?"),
         ({"overrides": {"adapt_optimizer": "sdg"}}, "no optimizer 'sdg'; did you mean 'sgd'?"),
         ({"overrides": {"augment": "shft"}}, "no augmentation 'shft'; did you mean 'shift'?"),

@@ -110,7 +110,7 @@ def test_a_backbone_that_cannot_take_the_shape_is_refused() -> None:
 
 
 def test_an_unknown_model_offers_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="no model 'resnet18-smal'; did you mean 'resnet18-small'"):
+    with pytest.raises(UnknownNameError, match="no backbone 'resnet18-smal'; did you mean 'resnet18-small'"):
         build_classifier("resnet18-smal", shape=SHAPE, seed=0)
 
 

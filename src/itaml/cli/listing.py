@@ -1,4 +1,4 @@
-"""`itaml list`: the registered methods, benchmarks, models, presets and recipes."""
+"""`itaml list`: the registered methods, benchmarks, backbones, presets and recipes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import typer
 
 from itaml.cli.options import Json
 
-KINDS = ("methods", "benchmarks", "models", "presets", "recipes")
+KINDS = ("methods", "benchmarks", "backbones", "presets", "recipes")
+FORMER = {"models": "backbones"}  # names of 0.2, which go on working
 
 
 def command(
-    kind: Annotated[str, typer.Argument(help="methods, benchmarks, models, presets or recipes.")],
+    kind: Annotated[str, typer.Argument(help="methods, benchmarks, backbones, presets or recipes.")],
     as_json: Json = False,
 ) -> None:
-    """List the available methods, benchmarks, models, presets or recipes."""
+    """List the available methods, benchmarks, backbones, presets or recipes."""
     from itaml.errors import UnknownNameError
     from itaml.registry import unknown
 
+    kind = FORMER.get(kind, kind)
     if kind not in KINDS:
         raise UnknownNameError(unknown("list of", kind, KINDS))
     rows = _rows(kind)

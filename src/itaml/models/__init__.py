@@ -36,7 +36,7 @@ def _declarations(source: str) -> dict[str, dict[str, Any]]:
     return {}
 
 
-MODELS = Registry("model", group="itaml.models", declared=_declared)
+MODELS = Registry("backbone", group="itaml.models", declared=_declared)
 
 
 def backbone_traits(name: str) -> BackboneTraits:

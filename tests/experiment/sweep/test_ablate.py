@@ -152,7 +152,7 @@ def test_a_learner_of_another_kind_is_trained_for_every_value(tmp_path: Path, mo
         ),
         ("beta", ("1", "-1"), {}, SettingsError, "beta=-1: setting beta: must be greater than or equal to 0"),
         ("selection", ("best",), {}, SettingsError, "selection=best: setting selection"),
-        ("backbone", ("mpl",), {}, UnknownNameError, "backbone=mpl: no model 'mpl'; did you mean 'mlp'"),
+        ("backbone", ("mpl",), {}, UnknownNameError, "backbone=mpl: no backbone 'mpl'; did you mean 'mlp'"),
         ("distill", ("1",), {"preset": "paper"}, SettingsError, "distill=1: distill"),
         ("inner_steps", ("1",), {"method": "replay"}, UnknownNameError, "replay has no setting 'inner_steps' to vary"),
         ("selection", (), {"method": "ewc"}, UsageError, "ewc keeps no exemplars"),

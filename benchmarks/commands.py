@@ -18,6 +18,7 @@ FOLDERS = (
     "svhn10k-5-16px-plain",
     "cifar100-5",
     "cifar100-10",
+    "cifar100-10-16px-plain",
     "cifar100-20",
     "tiny-imagenet-10",
     "digits",

@@ -128,6 +128,7 @@ def comparison(benchmark: str) -> str:
 
 RECIPE = "shifts, balanced logits, distillation, 12 epochs"
 PLAIN = "crops, 10 epochs (recipe `plain`)"
+FLIPS = "crops and flips, 10 epochs (recipe `plain`)"
 HEADLINE = {  # folders of results with the methods of the headline, their presets and recipes
     "mnist-5": (
         ("itaml", "best", RECIPE),
@@ -139,6 +140,10 @@ HEADLINE = {  # folders of results with the methods of the headline, their prese
         ("itaml", "best", PLAIN),
         ("replay", "best", PLAIN),
         ("joint", "best", f"{PLAIN}; keeps everything"),
+    ),
+    "cifar100-10-16px-plain": (
+        ("itaml", "best", FLIPS),
+        ("replay", "best", FLIPS),
     ),
     "cifar100-10": (
         (

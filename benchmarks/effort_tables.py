@@ -123,6 +123,9 @@ def _winner(found: dict[str, list[Result]], metric: str) -> str:
     """Say which method is best at a metric, and which are not behind it by more than both standard deviations."""
     ranked = {name: results for name, results in found.items() if name.partition(":")[0] not in UPPER_BOUNDS}
     best, *others = sorted(ranked, key=lambda name: -_mean(ranked[name], metric))
+    if all(len(results) == 1 for results in ranked.values()):
+        name = best.removesuffix(":best")
+        return f"{metric}: `{name}` has the highest value, of one seed each, so that the spread is not known."
     level = [
         other
         for other in others

@@ -34,3 +34,8 @@ def test_a_lead_within_a_standard_deviation_does_not_win(tables: Any) -> None:
 def test_single_seeds_are_said_to_be_single(tables: Any) -> None:
     said = tables._winner({"a:best": [90.0], "b:best": [80.0, 81.0]}, "class@1")
     assert said.endswith(" before `b` (of `a` there is one seed, whose spread is not known).")
+
+
+def test_nobody_wins_where_every_method_has_one_seed(tables: Any) -> None:
+    said = tables._winner({"joint:best": [99.0], "a:best": [80.0], "b:best": [90.0]}, "class@1")
+    assert said == "class@1: `b` has the highest value, of one seed each, so that the spread is not known."

@@ -43,7 +43,7 @@ def forget(
         lost = "this cannot be undone" if purge else "itaml rollback undoes it"
         _ask(f"{model} would forget {listed(classes)}; {lost}")
     report = classifier.forget(*classes, purge=purge)
-    _tell(model, report, f"forgot {listed(report.classes)}", quiet=quiet, as_json=as_json)
+    _print_report(model, report, f"forgot {listed(report.classes)}", quiet=quiet, as_json=as_json)
 
 
 def rename(
@@ -55,8 +55,8 @@ def rename(
 ) -> None:
     """Give a class another name; nothing else changes. `itaml rollback` undoes it."""
     report = _open(model).rename(old, new)
-    told = f"class {printable(report.classes[0])} is called {printable(report.classes[1])} now"
-    _tell(model, report, told, quiet=quiet, as_json=as_json)
+    message = f"class {printable(report.classes[0])} is called {printable(report.classes[1])} now"
+    _print_report(model, report, message, quiet=quiet, as_json=as_json)
 
 
 def merge(
@@ -76,8 +76,8 @@ def merge(
     if not yes:
         _ask(f"{model} would make {printable(source)} a part of {printable(into)}; itaml rollback undoes that")
     report = classifier.merge(source, into)
-    told = f"{printable(report.classes[0])} is a part of {printable(report.classes[1])} now"
-    _tell(model, report, told, quiet=quiet, as_json=as_json)
+    message = f"{printable(report.classes[0])} is a part of {printable(report.classes[1])} now"
+    _print_report(model, report, message, quiet=quiet, as_json=as_json)
 
 
 def relabel(
@@ -98,8 +98,9 @@ def relabel(
     if not files:
         raise UsageError(f"no images in {', '.join(images)}")
     report = classifier.relabel(files, to=to)
-    told = f"{count(len(files), 'image')} moved from {listed(report.classes[:-1])} to {printable(report.classes[-1])}"
-    _tell(model, report, told, quiet=quiet, as_json=as_json)
+    *sources, target = report.classes
+    message = f"{count(len(files), 'image')} moved from {listed(sources)} to {printable(target)}"
+    _print_report(model, report, message, quiet=quiet, as_json=as_json)
 
 
 def _open(model: Path) -> ImageClassifier:
@@ -122,7 +123,7 @@ def _ask(question: str) -> None:
     typer.confirm(f"{question}. Go on?", abort=True)
 
 
-def _tell(model: Path, report: EditReport, told: str, *, quiet: bool, as_json: bool) -> None:
+def _print_report(model: Path, report: EditReport, message: str, *, quiet: bool, as_json: bool) -> None:
     if as_json:
         print(
             json.dumps(
@@ -138,4 +139,4 @@ def _tell(model: Path, report: EditReport, told: str, *, quiet: bool, as_json: b
         )
     elif not quiet:
         knows = count(len(report.known), "class") if report.known else "nothing"
-        print(f"{told}; {model} is at version {report.version} and knows {knows}")
+        print(f"{message}; {model} is at version {report.version} and knows {knows}")

@@ -80,7 +80,7 @@ def command(
     group = _grouping(continuum, group_by, stream)
     if mean_run is not None and group != "stream":
         raise UsageError("--mean-run is for --stream")
-    told = _unknown(unknown)
+    threshold = _unknown(unknown)
     set_threads(threads)
     logging.getLogger("itaml").addHandler(logging.NullHandler())  # unreadable images have rows of their own
     from itaml.cli.formatting import count, printable
@@ -103,7 +103,7 @@ def command(
     if not files:
         raise DataError("; ".join([f"no images in {', '.join(images)}", *notes]))
     grouped: dict[str, Any] = {"group": group, "mean_run": mean_run, "rank": "uncertain" if rank else None}
-    predictions = classifier.predict(files, top=top, unknown=told, **({} if exported else grouped))
+    predictions = classifier.predict(files, top=top, unknown=threshold, **({} if exported else grouped))
     if as_json:
         about = {
             "model": str(model),

@@ -120,7 +120,7 @@ def examine() -> Diagnosis:
 
 
 def _computing() -> Computing:
-    import torch  # noqa: PLC0415 (what is wrong with it is to be told)
+    import torch  # noqa: PLC0415 (the report says what is wrong with it)
 
     from itaml.config import Compute  # noqa: PLC0415
     from itaml.hardware.probe import bf16_probe, cache_file, run_trial  # noqa: PLC0415

@@ -16,7 +16,7 @@ The affinity needs a backbone that comes with its classifier. A head that has on
 
 The score is a weighted sum of standardised signals. Means, standard deviations and the threshold come from signals of
 training images that were left out, which behave as unseen ones: the threshold is the quantile at which a wanted share
-of them is refused. The weights are those of a logistic regression that tells these images from the same ones seen by a
+of them is refused. The weights are those of a logistic regression between these images and the same ones seen by a
 classifier without their class: which signal says most differs between sets of classes. They are kept near equal
 weights, and are never negative. With a single class only the cosine and the affinity say anything; the other signals
 are constant.

@@ -4,10 +4,10 @@ The protocol "2,000 exemplars' worth of bytes" of CIFAR-100: 2,000 uncompressed 
 about five times as many compressed ones fit. It is a protocol of its own, never compared with 2,000 images.
 
 An image is encoded once, when it is chosen, with a quality of 90; what is trained on are its decoded pixels. A learner
-also trains on new images as they come back from WebP (`as_stored`): otherwise compression would tell old classes from
-new ones in training, and every image that is not compressed would look new. Decoded images are kept beside the files
-for speed, but states hold the files alone. Like a memory of images, a class keeps its images in an order of preference,
-and keeps fewer later by cutting the end off.
+also trains on new images as they come back from WebP (`as_stored`): otherwise compression would distinguish old
+classes from new ones in training, and every image that is not compressed would look new. Decoded images are kept
+beside the files for speed, but states hold the files alone. Like a memory of images, a class keeps its images in an
+order of preference, and keeps fewer later by cutting the end off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Choose the method, the image size, the network and the training for a person's own images, unless told.
+"""Choose the method, the image size, the network and the training for a person's own images, unless they are given.
 
 | what         | rule                                                                                            |
 |--------------|-------------------------------------------------------------------------------------------------|

@@ -46,13 +46,13 @@ def shown_progress(learner: Learner, task: Task, *, shown: bool) -> Iterator[Tas
 
 @dataclass(frozen=True, eq=False)
 class CountedPixels(ArrayPixels):
-    """Pixels in memory that tell how many of them were read."""
+    """Pixels in memory that report how many of them were read."""
 
-    told: Callable[[int], None]
+    on_read: Callable[[int], None]
 
     def read(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the pixels of `rows`."""
-        self.told(len(rows))
+        self.on_read(len(rows))
         return super().read(rows)
 
 
@@ -61,13 +61,13 @@ def _counted(task: Task) -> Task:
     assert isinstance(images.pixels, ArrayPixels)
     step = max(1, len(images) // LINES)
 
-    def told(number: int) -> None:
+    def on_read(number: int) -> None:
         nonlocal done
         if (done + number) // step > done // step:
             _say(f"task {task.index + 1}: {min(done + number, len(images))} of {len(images)} images computed")
         done += number
 
-    pixels = CountedPixels(images.pixels.values, told)
+    pixels = CountedPixels(images.pixels.values, on_read)
     return replace(task, train=ImageSet(pixels, images.labels, images.rows))
 
 

@@ -187,7 +187,7 @@ class ModelFolder:
         return sorted(found)
 
     def in_use(self) -> Pointer | None:
-        """Return which version is in use, None if that cannot be told."""
+        """Return which version is in use, None if the files do not say."""
         try:
             return self.current()
         except ItamlError:

@@ -90,7 +90,7 @@ def group(results: Sequence[Result]) -> list[Group]:
 
 
 def _label(run: Result, others: Sequence[Result]) -> str:
-    """Name a group by its method, and as much more as tells it from the others."""
+    """Name a group by its method, and by as much more as distinguishes it from the others."""
     alike = [other for other in others if other.method == run.method and other is not run]
     parts = [run.preset] if any(other.preset != run.preset for other in alike) else []
     parts += ["memory in bytes"] if run.memory_unit == "bytes" else []

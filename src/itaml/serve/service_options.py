@@ -1,4 +1,4 @@
-"""What a service is told when it starts: where it listens, who may change the model, and its limits."""
+"""The options of a service: where it listens, who may change the model, and its limits."""
 
 from __future__ import annotations
 

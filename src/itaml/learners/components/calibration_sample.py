@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 MOST = 256  # images
-HASHED = 64  # features of an image, which tell it from all others
+HASHED = 64  # features of an image, which distinguish it from all others
 
 
 def calibration_rows(features: Tensor, labels: Tensor) -> Tensor:

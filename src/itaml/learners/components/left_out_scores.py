@@ -130,7 +130,7 @@ def choose_shrinkage(
     """Return the largest shrinkage whose leave-one-out accuracy is within one standard error of the best.
 
     Training images are often taken on one occasion, and new ones on another; the stronger shrinkage is the safer one
-    where the images do not tell the difference. Shrinkages are tried from the strongest on, until one is no better than
+    where the images do not show a difference. Shrinkages are tried from the strongest on, until one is no better than
     those before. Only the classes of the images given take part. With too few images it is the largest of `shrinkages`.
     `scatter` is that within classes, if it is known already.
     """

@@ -7,7 +7,7 @@
 | RanPAC | ridge without intercept on h = relu(f R), R random (McDonnell et al., NeurIPS 2023) |
 | NCM | m_c^T f - m_c^T m_c / 2: the nearest class mean; LDA with the identity as covariance |
 
-All classes have the same prior. The solutions depend on the statistics alone, hence not on the order of arrival.
+All classes have the same prior. The solutions depend on the statistics alone, and so not on the order of arrival.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@
 Differences from the paper: the covariance comes from sums over all images (S is the sum of f f^T), so the classifier is
 the same in any order of arrival; the published update is not. `shrinkage="auto"` is the strongest whose leave-one-out
 accuracy on the exemplars is within one standard error of the best. Means of few images are corrected for their noise.
-Probabilities are calibrated by a temperature, and unknown images told by a threshold, on values of exemplars that were
-left out. Unknown images are told with the help of the backbone's own classifier, if it has one.
+Probabilities are calibrated by a temperature, and unknown images are found by a threshold, both fitted to exemplars
+that were left out. The backbone's own classifier, if it has one, helps to find unknown images.
 """
 
 from __future__ import annotations

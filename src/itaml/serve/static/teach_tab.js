@@ -142,7 +142,7 @@ function startBar(busy) {
     );
   else if (shared.model?.empty && names.length < 2)
     words.push(
-      h("p", { class: "help" }, "With one class only, the model has nothing to tell it from: add another one."),
+      h("p", { class: "help" }, "With one class only, the model has nothing to distinguish it from: add another one."),
     );
   else words.push(h("p", { class: "help" }, `Adds to ${list(names, 3)}.`));
   const clean =

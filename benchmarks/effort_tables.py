@@ -6,6 +6,7 @@ A row is made of all results whose settings are those that the recipe gives to t
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -86,7 +87,9 @@ def comparison(benchmark: str, recipe: str) -> str:
     notes = [f"{_listed(notes)}." for notes in _notes(benchmark, recipe, list(found)) if notes]
     missing = ", ".join(f"`{name.removesuffix(':best')}`" for name in targets() if name not in found)
     names = ",".join(name.removesuffix(":best") for name in found)
-    command = f"All rows: `itaml compare {benchmark} --methods {names} --recipe {recipe} --seeds 0,1,2`"
+    counts = Counter(result.seed for results in found.values() for result in results)
+    seeds = ",".join(str(seed) for seed in sorted(counts) if 2 * counts[seed] > len(found))  # those of most rows
+    command = f"All rows: `itaml compare {benchmark} --methods {names} --recipe {recipe} --seeds {seeds}`"
     lines = [f"Not run with this recipe: {missing}."] if missing else []
     return "\n\n".join([table(head, rows), " ".join(sentences), *notes, *lines, command])
 

@@ -88,7 +88,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """Return a document with its tables and numbers made anew."""
+    """Return a document with its tables and numbers filled in again."""
 
     def one(match: re.Match[str]) -> str:
         benchmark, method, preset, metric = match.group(1).split()

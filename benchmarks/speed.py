@@ -44,7 +44,7 @@ PARTS: dict[str, Callable[[int], Ratios]] = {
 
 
 def measured_before() -> dict[str, Ratios]:
-    """Return the parts that an earlier run measured, so that measuring one anew keeps the others."""
+    """Return the parts that an earlier run measured, so that measuring one again keeps the others."""
     path = RESULTS / "speed.json"
     found: dict[str, Ratios] = json.loads(path.read_text(encoding="utf-8"))["ratios"] if path.exists() else {}
     return found

@@ -45,7 +45,7 @@ def ready(adapt_steps: int = 10) -> tuple[GradientLearner, TaskStream]:
 
 
 def adapt_all(made: GradientLearner) -> None:
-    """Adapt the head to every task, anew."""
+    """Adapt a fresh copy of the head to every task."""
     made.clear_caches()
     for task in range(TASKS):
         made.predictor.adapted_weights(task)

@@ -60,7 +60,7 @@ class Compute(Settings):
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    compile: bool = False  # translate the network by torch.compile for training
+    compile: bool = False  # compile the network with torch.compile for training
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

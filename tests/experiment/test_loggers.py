@@ -67,7 +67,7 @@ def test_csv_is_read_back(tmp_path: Path, config: RunConfig) -> None:
     assert sum(r["name"] == "task/task_aware" for r in rows) == 1
 
 
-def test_csv_goes_on_when_a_run_is_resumed_and_starts_anew_when_it_does(tmp_path: Path, config: RunConfig) -> None:
+def test_csv_goes_on_when_a_run_is_resumed_and_starts_again_when_it_does(tmp_path: Path, config: RunConfig) -> None:
     _write(["csv"], config, tmp_path, EVENTS[:4])
     _write(["csv"], config, tmp_path, [RunStarted("digits", "itaml", "best", 0, 2, resumed=True), EVENTS[4]])
     assert (tmp_path / "metrics.csv").read_text(encoding="utf-8").count("train/loss") == 2

@@ -145,7 +145,7 @@ def test_one_probe_serves_a_process_and_the_next(fresh: Path, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("fresh")
-def test_another_cpu_or_torch_or_kernel_is_probed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_cpu_or_torch_or_kernel_is_probed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     names = {cache_file()}
     for target, name, value in [

@@ -26,7 +26,7 @@ def check_format(form: str, *, as_json: bool) -> None:
 
     Raises:
         UnknownNameError: there is none of that name.
-        UsageError: JSON was asked for beside another format.
+        UsageError: JSON was asked for together with another format.
     """
     from itaml.errors import UnknownNameError, UsageError
     from itaml.registry import unknown

@@ -40,7 +40,7 @@ class Benchmark:
     tasks: int
     model: str
     memory: int
-    p: int  # samples per continuum, beside p = 1
+    p: int  # samples per continuum, besides p = 1
     url: str = ""  # where the data lies, if the name of the benchmark says so and it is not on this machine
     path: Path | None = None  # where the data lies, if the name of the benchmark says so; fewer classes, fewer tasks
 

@@ -10,7 +10,7 @@
 | more than `MAX_PIXELS` pixels, or `MAX_MEMORY` bytes to decode them | refused before decoding |
 | floating-point pixels | refused: their range is not known |
 
-Large images are converted in bands, each reduced before the next is taken, so that beside the decoded image there is
+Large images are converted in bands, each reduced before the next is taken, so that besides the decoded image there is
 never a second one of its size.
 """
 

@@ -107,7 +107,7 @@ class _Bounded:
 
 @dataclass(frozen=True, eq=False)
 class ShardImages:
-    """Where the images of many shards are: 20 bytes per image, beside its key."""
+    """Where the images of many shards are: 20 bytes per image, plus its key."""
 
     urls: tuple[str, ...]
     shard: npt.NDArray[np.int32]  # (n,) index of `urls`

@@ -56,7 +56,7 @@ class CsvLogger:
         self.path = Path(folder) / "metrics.csv"
 
     def __call__(self, event: Event) -> None:
-        """Append the event's numbers; a run that starts anew starts the file anew."""
+        """Append the event's numbers; a run that starts again starts a new file."""
         rows = [(round(time.time(), 3), name, step, value) for name, value, step in scalars(event)]
         fresh = isinstance(event, RunStarted) and not event.resumed
         if not rows and not fresh:

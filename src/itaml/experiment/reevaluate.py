@@ -1,7 +1,7 @@
 """What a finished run has learned, evaluated once more: with other settings of the inference, or other continua.
 
 The learner is restored from the run's last checkpoint, so that nothing is trained again and every number is about the
-same weights. Answers are kept in files beside each other, and given again as long as neither the settings nor the
+same weights. Results are kept in files next to each other, and returned again as long as neither the settings nor the
 checkpoint have changed.
 """
 
@@ -62,7 +62,7 @@ class Reevaluator:
         Args:
             run: folder of a finished run.
             config: its configuration with other settings of the inference.
-            sizes: continua to measure, beside those of every run.
+            sizes: continua to measure, besides those of every run.
             keep: the file that the result is kept in.
 
         Raises:

@@ -46,7 +46,7 @@ class Accuracy(Record):
 
 
 class CurvePoint(Accuracy):
-    """The same beside `bound`, the task accuracy that Algorithm 4 predicts."""
+    """The same with `bound`, the task accuracy that Algorithm 4 predicts."""
 
     bound: Fraction | None = None
 

@@ -87,7 +87,7 @@ def assemble(config: RunConfig, stream: TaskStream, rows: Sequence[TaskRow], las
 
 
 def curve(last: Evaluation, stream: TaskStream) -> dict[int, CurvePoint]:
-    """Return accuracies by p, beside what Algorithm 4 predicts from the class accuracy at the smallest p."""
+    """Return accuracies by p, with what Algorithm 4 predicts from the class accuracy at the smallest p."""
     single = last.at[min(last.at)].classes
     sizes = [len(classes) for classes in stream.splits]
     return {

@@ -1,7 +1,7 @@
 """How the C library of Linux hands out memory, for processes that train.
 
 glibc gives large blocks back to the system as soon as they are free, and each training step asks for the same ones
-again; the system then clears every page anew. Keeping them takes no more memory than the largest step has taken before.
+again, of which the system clears every page. Keeping them takes no more memory than the largest step has taken before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What inference keeps of tasks beside exemplars, where its settings say so, and carries along from task to task."""
+"""What inference keeps of tasks besides exemplars, where its settings say so, and carries along from task to task."""
 
 from __future__ import annotations
 

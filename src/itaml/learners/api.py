@@ -36,7 +36,7 @@ class Traits:
     supports_compile: bool = True  # trains by one pass through the whole network
     supports_recipe: bool = True  # distill, class balancing and progressive resizing can be added to its loss
     one_process: bool = False  # cannot share its work with other processes: refuses torchrun
-    can_remove_classes: bool | None = None  # None: unless it saves something beside weights and exemplars
+    can_remove_classes: bool | None = None  # None: unless it saves something besides weights and exemplars
     read_in_training: frozenset[str] = field(default=frozenset())  # settings of inference that training depends on
 
     @property

@@ -1,6 +1,6 @@
-"""A backbone translated by torch.compile, for the passes of training alone.
+"""A backbone compiled by torch.compile, for training only.
 
-Only whole mini-batches go through it: the last one of an epoch is of another size, and every size is translated anew,
+Only whole mini-batches go through it: the last one of an epoch is of another size, and every size is compiled again,
 which takes longer than it would save. Inference stays as it is: its batches come in all sizes.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from itaml.errors import SettingsError
 
-MAX_SHAPES = 64  # translations of one network: images that grow come in many sizes
+MAX_SHAPES = 64  # compiled versions of one network: progressive resizing has many sizes
 
 
 class CompiledBackbone:
@@ -28,7 +28,7 @@ class CompiledBackbone:
         device: where it computes.
 
     Raises:
-        SettingsError: there is nothing to translate with.
+        SettingsError: there is no C++ compiler.
     """
 
     def __init__(self, backbone: nn.Module, *, batch_size: int, device: torch.device) -> None:
@@ -49,7 +49,7 @@ class CompiledBackbone:
 
 
 def allow_shapes(limits: Any) -> None:
-    """Let torch translate one network for `MAX_SHAPES` shapes; before torch 2.7 the limit had another name."""
+    """Let torch compile one network for `MAX_SHAPES` shapes; before torch 2.7 the limit had another name."""
     name = "recompile_limit" if hasattr(limits, "recompile_limit") else "cache_size_limit"
     setattr(limits, name, max(getattr(limits, name), MAX_SHAPES))
 

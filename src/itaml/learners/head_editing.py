@@ -69,6 +69,6 @@ def _check(learner: GradientLearner) -> None:
 
 
 def _clear(learner: GradientLearner) -> None:
-    """Drop what has the old columns; a teacher is copied anew when a task begins."""
+    """Drop what has the old columns; a new teacher is copied when a task begins."""
     learner.recipe.teacher.clear()
     learner.clear_caches()

@@ -11,7 +11,7 @@
 | `end_task(task)`         | once per task, after its exemplars are chosen   | nothing                                |
 | `class_scores(images)`   | at inference                                    | the logits of the classifier           |
 
-All state is created in `__init__`. What has to be saved beside weights and exemplars is named in `saved`: each is an
+All state is created in `__init__`. What has to be saved besides weights and exemplars is named in `saved`: each is an
 attribute that is a plain value, tensors in dictionaries or lists, or an object with `state_dict` and `load_state_dict`.
 """
 

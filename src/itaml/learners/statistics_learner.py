@@ -1,7 +1,7 @@
 """`StatisticsLearner`: classifiers that follow exactly from sums of features, without gradient steps.
 
 Learning adds the counts, class sums and second moment of new images to what is known (`components.statistics`). The
-head is then solved anew, so the result does not depend on the order in which classes and images arrived. Exemplars are
+head is then solved again, so the result does not depend on the order in which classes and images arrived. Exemplars are
 kept for what the sums cannot say: the shrinkage, the temperature of the probabilities, and how known images score. They
 are chosen by their content, so that this does not depend on the order either, and it is fitted once per learn.
 """
@@ -81,7 +81,7 @@ class StatisticsLearner:
         self.forget_fit()
 
     def forget_fit(self) -> None:
-        """Solve anew when the head is next needed; call it after a change of `statistics` or `memory`."""
+        """Solve again when the head is next needed; call it after a change of `statistics` or `memory`."""
         self._fit = self._head = None
 
     def predict(self, images: Tensor, continua: Tensor | None = None) -> Prediction:

@@ -1,6 +1,6 @@
 """`Trainer`: the only loop over epochs and batches.
 
-It owns the optimizer, the schedule and the progress of the task under way. The optimizer is made anew for every task,
+It owns the optimizer, the schedule and the progress of the task under way. Every task gets a new optimizer,
 and every random draw comes from a generator derived from (seed, task, epoch), so that a learner restored after any
 epoch continues to the same bits.
 """

@@ -92,7 +92,7 @@ class Memory:
     ) -> None:
         """Choose exemplars of `classes` from `images` and shrink the shares of the classes already there.
 
-        A class that is in the memory already is chosen anew from its old exemplars and the new images together.
+        A class that is in the memory already is chosen again from its old exemplars and the new images together.
 
         Args:
             images: where to choose from; classes other than `classes` are ignored.

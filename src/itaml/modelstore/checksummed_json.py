@@ -109,7 +109,7 @@ def pointer_from(path: Path, data: bytes) -> Pointer:
 def _checksum_matches(data: bytes) -> bool:
     """Say whether a record's last line is the checksum of what is before it.
 
-    The bytes are compared as they are: writing the values anew takes many times longer for a model of many learns.
+    The bytes are compared as they are: writing the values again takes many times longer for a model of many learns.
     """
     found = CHECKSUM_LINE.search(data)
     return found is not None and hashlib.sha256(data[: found.start()] + b"\n}\n").hexdigest().encode() == found[1]

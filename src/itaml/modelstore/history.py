@@ -14,7 +14,7 @@ def with_learn(learns: Iterable[LearnRecord], record: LearnRecord) -> tuple[Lear
     """Return the history with one more learn.
 
     The accuracy of every task is kept for the latest learns alone: kept for all, it would grow with the square of the
-    tasks, and every version writes the history anew. Of earlier learns the accuracy on all tasks together stays.
+    tasks, and every version writes the whole history. Of earlier learns the accuracy on all tasks together stays.
     """
     found, scores = [record], 0
     for entry in reversed(tuple(learns)):

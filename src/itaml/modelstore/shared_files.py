@@ -118,7 +118,7 @@ def sweep(model: Path, records: Sequence[Path]) -> None:
 
 
 def _holds(path: Path, data: bytes | memoryview) -> bool:
-    """Say whether a file has these bytes: all are compared, so that a damaged one is written anew."""
+    """Say whether a file has these bytes: all are compared, so that a damaged one is written again."""
     with suppress(CheckpointError):
         return read_expected(path, len(data)) == bytes(data)  # a memoryview would be compared item by item
     return False

@@ -6,7 +6,7 @@ others once. A dictionary of tensors that differ in their length alone, such as 
 table. All else of a state stays together in `state.safetensors`, which names the files of its tables.
 
 Files have a power of two of rows, at least `FEWEST` and about an eighth of the table: a table has some ten files,
-whatever its length, and is written anew as a whole only when its length has doubled.
+whatever its length, and is written again as a whole only when its length has doubled.
 
 What two versions share must not be lost to both by one damaged file. So the state of each version has the exclusive or
 of the files of each table, from which any one of them is restored (as in RAID 5); its checksum says that it is right.
@@ -150,7 +150,7 @@ def _table(described: Mapping[str, Any], sizes: dict[str, int], read: Callable[[
         parts[at] = _restored(parts, described["parity"], own[at])
         if parts[at] is None:
             raise damaged
-        logger.warning("%s; its rows were restored, and the next learn writes them anew", damaged)
+        logger.warning("%s; its rows were restored, and the next learn writes them again", damaged)
     data = bytearray(b"".join(part for part in parts if part is not None))
     return (
         torch.frombuffer(data, dtype=torch.uint8).view(dtype).view(shape) if data else torch.empty(shape, dtype=dtype)

@@ -55,7 +55,7 @@ def validation_share(budget: int, classes: int) -> int:
 def refresh(
     validation_images: Mapping[ClassId, Tensor], validation: ImageSet, *, share: int, seed: int, learn: int
 ) -> ValidationImages:
-    """Return the validation images after a learn: arriving classes chosen anew, all cut to their share."""
+    """Return the validation images after a learn: arriving classes newly chosen, all cut to their share."""
     fresh = dict(validation_images)
     for label in torch.unique(validation.labels).tolist():
         arriving = validation.of_classes([label]).load()[0]

@@ -89,7 +89,7 @@ def write(model: ModelFolder, manifest: Manifest, state: State | None, images: C
     """
     with _reported(model):
         numbers = model.numbers()
-        if not manifest.classes and numbers == [0]:  # an empty model made anew: its record is its only file
+        if not manifest.classes and numbers == [0]:  # an empty model created again: its record is its only file
             model.pointer.unlink(missing_ok=True)  # a missing pointer means the newest version
             number = 0
         else:
@@ -103,16 +103,16 @@ def write(model: ModelFolder, manifest: Manifest, state: State | None, images: C
 def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: State | None) -> Pointer:
     home, folder = model.path / VERSIONS, model.folder(number)
     home.mkdir(exist_ok=True)
-    anew = number in model.numbers()
+    replacing = number in model.numbers()
     if number > MAX_VERSIONS:
         raise CheckpointError(f"{model.path} has no room for a version after {MAX_VERSIONS}; `save` makes a copy")
-    if not anew and os.path.lexists(folder):
+    if not replacing and os.path.lexists(folder):
         raise CheckpointError(f"{folder} is in the way and is not a version; delete it and try again")
     draft = Path(tempfile.mkdtemp(dir=home, prefix=f".{number:06d}."))
     pointer = None
     try:
         pointer = _fill(model, draft, number, manifest, state)
-        if anew:
+        if replacing:
             (draft / RECORD).replace(folder / RECORD)
             remove(draft)
         else:
@@ -122,7 +122,7 @@ def _write_version(model: ModelFolder, number: int, manifest: Manifest, state: S
     except BaseException:
         remove(draft)
         now = model.in_use()
-        if not anew and now is not None and now != pointer:  # what is pointed to, or may be, must stay
+        if not replacing and now is not None and now != pointer:  # what is pointed to, or may be, must stay
             remove(folder)
         raise
     return pointer

@@ -35,7 +35,7 @@ class Ablation:
 
     @property
     def p(self) -> int:
-        """The size of continua, beside 1."""
+        """The size of continua, besides 1."""
         return max(self.plan.plain.p)
 
     @property

@@ -15,7 +15,7 @@ from itaml.serve.api_schemas import PredictBody
 from itaml.serve.multipart_stream import Writer, boundary_of, read_form
 from itaml.serve.service_options import Limits
 
-EXTRA_FIELDS = 8  # parts of a form beside its images and their classes
+EXTRA_FIELDS = 8  # parts of a form besides its images and their classes
 
 
 @dataclass(frozen=True)

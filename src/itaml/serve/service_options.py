@@ -49,7 +49,7 @@ class ServiceOptions(Settings):
     token: str | None = Field(default=None, repr=False)
     protect_reading: bool = False
     cors_origins: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()  # names in the Host header beside those of this machine
+    allowed_hosts: tuple[str, ...] = ()  # accepted in the Host header besides those of this machine
     behind_proxy: bool = False  # a proxy on this machine says which client asks
     batch_milliseconds: Annotated[float, Field(ge=0)] = 3.0  # that a request may wait for others
     keep_jobs: Positive = 100  # finished jobs whose record is kept
@@ -67,7 +67,7 @@ def to_environment(options: ServiceOptions) -> None:
 
 
 def staging_of(model: Path) -> Path:
-    """Return the folder beside a model in which uploads and jobs are kept."""
+    """Return the folder next to a model in which uploads and jobs are kept."""
     path = Path(os.path.abspath(model))
     return path.with_name(f"{path.name}.serve")
 

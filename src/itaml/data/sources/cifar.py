@@ -29,7 +29,7 @@ PIXELS = 3 * 32 * 32
 MAX_MEMBER = 200_000_000  # bytes; train.bin of CIFAR-100 has 153,700,000
 MAX_TOTAL = 400_000_000  # bytes of an archive
 MAX_MEMBERS = 1000
-SLACK = 4_000_000  # bytes of an archive beside the files that are read: headers, padding, a description
+SLACK = 4_000_000  # bytes of an archive besides the files that are read: headers, padding, a description
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def plan(
     Args:
         benchmark: what to run on.
         over: the parameter.
-        values: its values, in words; if None, those that are worth comparing.
+        values: its values, as text; if None, those that are worth comparing.
         method: what learns.
         preset: what every value is compared within.
         seeds: root seeds.

@@ -50,7 +50,7 @@ class ITAML(Method):
 
     Settings: ClassVar[type[ITAMLSettings]] = ITAMLSettings
     settings: ITAMLSettings
-    traits: ClassVar[Traits] = Traits(can_remove_classes=True)  # what is saved begins anew in every task
+    traits: ClassVar[Traits] = Traits(can_remove_classes=True)  # what is saved starts again in every task
     saved: ClassVar[tuple[str, ...]] = ("inner",)
 
     def __init__(self, context: Context, recipe: Recipe, predictor: Predictor) -> None:

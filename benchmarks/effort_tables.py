@@ -5,6 +5,7 @@ A row is made of all results whose settings are those that the recipe gives to t
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections import Counter
 from functools import cache
@@ -18,6 +19,7 @@ from itaml.learners import LEARNERS
 from itaml.report.summary import UPPER_BOUNDS
 
 PRESETS = ("itaml:paper", "replay:union", "rwalk:alone")  # rows beside the presets best
+FAILURES = "failures.json"  # in a folder of results: why runs failed, by `method:preset` and seed
 COLUMNS = ("class@1", "class@20", "task@20", "task-aware")
 
 
@@ -85,13 +87,33 @@ def comparison(benchmark: str, recipe: str) -> str:
     head = ["method", "keeps", "rate", "seeds", *COLUMNS]
     sentences = [_winner(found, metric) for metric in ("class@1", "class@20")]
     notes = [f"{_listed(notes)}." for notes in _notes(benchmark, recipe, list(found)) if notes]
-    missing = ", ".join(f"`{name.removesuffix(':best')}`" for name in targets() if name not in found)
+    failed = failures(benchmark, recipe)
+    missing = ", ".join(
+        f"`{name.removesuffix(':best')}`" for name in targets() if name not in found and name not in failed
+    )
     names = ",".join(name.removesuffix(":best") for name in found)
     counts = Counter(result.seed for results in found.values() for result in results)
     seeds = ",".join(str(seed) for seed in sorted(counts) if 2 * counts[seed] > len(found))  # those of most rows
     command = f"All rows: `itaml compare {benchmark} --methods {names} --recipe {recipe} --seeds {seeds}`"
-    lines = [f"Not run with this recipe: {missing}."] if missing else []
+    lines = [_failed(failed)] if failed else []
+    lines += [f"Not run with this recipe: {missing}."] if missing else []
     return "\n\n".join([table(head, rows), " ".join(sentences), *notes, *lines, command])
+
+
+def failures(benchmark: str, recipe: str) -> dict[str, dict[str, str]]:
+    """Return why runs of a table failed, by `method:preset` and seed."""
+    file = RESULTS / f"{benchmark}-{recipe}" / FAILURES
+    found: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
+
+
+def _failed(failed: dict[str, dict[str, str]]) -> str:
+    each = [
+        f"`{target.removesuffix(':best')}` (seed {seed}: {why.partition(':')[0]})"
+        for target, seeds in failed.items()
+        for seed, why in sorted(seeds.items())
+    ]
+    return f"Failed: {', '.join(each)}."
 
 
 def _listed(notes: list[str]) -> str:

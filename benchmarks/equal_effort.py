@@ -10,7 +10,7 @@ training images. The pair with the best mean of class accuracy at p=1 and p=20 i
 (src/itaml/recipes); the recipe's own pair is kept unless another is better by more than half a point. Writes
 benchmarks/results/equal-effort-rates-BENCHMARK.json. `runs` trains on all training images, evaluates on the test images
 and writes benchmarks/results/BENCHMARK-RECIPE/, apart from runs whose settings are those of a result that is there
-already. Finished runs in RUNS are kept. Give all runs of a table the
+already; runs that failed are listed in its failures.json. Finished runs in RUNS are kept. Give all runs of a table the
 same `--precision`: `auto` depends on the CPU.
 """
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from effort_tables import matching, targets
+from effort_tables import FAILURES, matching, targets
 from kept_runs import failure, train
 from timing import RESULTS, write
 
@@ -33,6 +33,7 @@ from itaml.data.benchmarks import benchmark
 from itaml.experiment.result import NAME, Result
 from itaml.experiment.run_config import RunConfig, completed, resolve
 from itaml.learners import LEARNERS
+from itaml.storage import write_atomically
 
 ADAM: dict[str, Any] = {"optimizer": "adam", "lr": 0.001, "momentum": 0.0}
 SGD: dict[str, Any] = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
@@ -127,6 +128,13 @@ def collect_rates(name: str, runs: Path) -> None:
     )
 
 
+def keep_failure(file: Path, target: str, seed: int, why: str) -> None:
+    """Write why a run failed to the file of a table's failed runs."""
+    failures = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    failures.setdefault(target, {})[str(seed)] = why
+    write_atomically(file, (json.dumps(failures, indent=1, sort_keys=True) + "\n").encode())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("rates", "runs", "collect"))
@@ -167,9 +175,11 @@ def main() -> None:
                 continue
             run = folder_of(config, options.runs)
             train(config, run, options.data_root)
-            result = run / NAME
+            result, failed = run / NAME, failure(run)
             if result.exists():
                 shutil.copy(result, folder / f"{method}-{preset}-seed{seed}.json")
+            elif failed is not None:
+                keep_failure(folder / FAILURES, target, seed, failed)
 
 
 if __name__ == "__main__":

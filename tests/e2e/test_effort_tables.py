@@ -39,3 +39,18 @@ def test_single_seeds_are_said_to_be_single(tables: Any) -> None:
 def test_nobody_wins_where_every_method_has_one_seed(tables: Any) -> None:
     said = tables._winner({"joint:best": [99.0], "a:best": [80.0], "b:best": [90.0]}, "class@1")
     assert said == "class@1: `b` has the highest value, of one seed each, so that the spread is not known."
+
+
+def test_runs_that_failed_are_named_with_the_reason(
+    tables: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("equal_effort")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    (tmp_path / "digits-plain").mkdir()
+    for seed in (1, 0):
+        module.keep_failure(
+            tmp_path / "digits-plain" / "failures.json", "a:best", seed, "the loss became nan in task 2: lower lr"
+        )
+    said = tables._failed(tables.failures("digits", "plain"))
+    assert said == "Failed: `a` (seed 0: the loss became nan in task 2), `a` (seed 1: the loss became nan in task 2)."
+    assert tables.failures("digits", "strong") == {}

@@ -14,6 +14,7 @@ from itaml.errors import SettingsError
 from itaml.learners.learner import GradientLearner
 from itaml.learners.methods.rpsnet import RPSNet, RPSNetSettings
 from itaml.models.backbones.mlp import mlp
+from itaml.models.backbones.resnet import BasicBlock, resnet18_small
 from itaml.models.classifier import Classifier
 from itaml.models.path_network import PathNetwork
 from support import SHAPE, synthetic_stream
@@ -97,6 +98,33 @@ def test_modules_of_all_paths_add_up() -> None:
     first, _, third = network.layers[0].children()
     torch.testing.assert_close(network(images), first(images.flatten(1)) + third(images.flatten(1)))
     assert network.open.tolist() == [[False, False, True]]
+
+
+def test_residuals_of_all_paths_add_up_to_one_shortcut() -> None:
+    torch.manual_seed(0)
+    backbone = nn.Sequential(BasicBlock(1, 3, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    images = torch.randn(4, *SHAPE)
+    alone = backbone(images)
+    network = PathNetwork(backbone, modules=3).eval()
+    network.take([0])
+    torch.testing.assert_close(network(images), alone)
+    network.take([2])
+    first, _, third = (next(module.children()) for module in network.layers[0].children())
+    summed = first.shortcut(images) + first.residual(images) + third.residual(images)
+    torch.testing.assert_close(network(images), summed.relu().mean((2, 3)))
+    assert [len(list(module[0].shortcut.parameters())) for module in network.layers[0]] == [3, 0, 0]
+
+
+def test_a_new_path_changes_the_features_of_a_resnet_little() -> None:
+    """With a shortcut in every module they grow to 40 times their length, and old classes are lost."""
+    torch.manual_seed(0)
+    network = PathNetwork(resnet18_small((3, 16, 16)), modules=2)
+    network.take([0] * len(network.layers))
+    images = torch.randn(64, 3, 16, 16)
+    network(images)  # sets batch-norm statistics
+    before = network.eval()(images).norm()
+    network.take([1] * len(network.layers))
+    assert network.eval()(images).norm() < 4 * before
 
 
 def test_a_path_lasts_for_j_tasks_and_after_m_paths_the_last_goes_on_training() -> None:

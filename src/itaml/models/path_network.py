@@ -1,20 +1,37 @@
 """`PathNetwork`: a network with several parallel modules per layer, of which paths choose some.
 
-A layer's output is the sum of the outputs of its modules that any path has taken so far. Modules that an earlier path
-took are frozen, batch-norm statistics included; modules that no path took are not computed.
+A layer's output is the sum of the outputs of its modules that any path has taken so far. Where the modules are residual
+blocks, their residuals are summed, and the shortcut of the first module is added once: it trains with the first path.
+With a shortcut in every module, the output of each layer would grow by a factor with the number of modules. Modules
+that an earlier path took are frozen, batch-norm statistics included; modules that no path took are not computed.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Protocol, Self, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from itaml.errors import SettingsError
 from itaml.models.reset import reset_weights
+
+
+@runtime_checkable
+class ResidualBlock(Protocol):
+    """A module whose output is made of a residual and a shortcut, such as `BasicBlock` of ResNet."""
+
+    shortcut: nn.Module
+
+    def residual(self, x: Tensor) -> Tensor:
+        """Return what is added to the shortcut."""
+        ...
+
+    def merge(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return the output for a residual."""
+        ...
 
 
 class PathNetwork(nn.Module):
@@ -77,8 +94,8 @@ class PathNetwork(nn.Module):
         values: Tensor = self.prefix(images)
         for row, layer in zip(self.used.tolist(), self.layers, strict=True):
             assert isinstance(layer, nn.ModuleList)
-            outputs = [module(values) for module, is_used in zip(layer, row, strict=True) if is_used]
-            values = torch.stack(outputs).sum(0) if len(outputs) > 1 else (outputs or [layer[0](values)])[0]
+            modules = [module for module, is_used in zip(layer, row, strict=True) if is_used]
+            values = _output([cast(nn.Sequential, module) for module in modules or [layer[0]]], values)
         return values
 
     def train(self, mode: bool = True) -> Self:
@@ -94,8 +111,25 @@ class PathNetwork(nn.Module):
             yield from zip(layer, row, strict=True)
 
 
-def _parallel(stage: nn.Module, count: int) -> list[nn.Module]:
+def _output(modules: list[nn.Sequential], values: Tensor) -> Tensor:
+    """Return the output of a layer; the first of its modules is always on the path."""
+    first = modules[0][0]
+    if not isinstance(first, ResidualBlock):
+        return _sum([module(values) for module in modules])
+    values = first.merge(values, _sum([cast(ResidualBlock, module[0]).residual(values) for module in modules]))
+    for after in list(modules[0])[1:]:
+        values = after(values)
+    return values
+
+
+def _sum(outputs: list[Tensor]) -> Tensor:
+    return torch.stack(outputs).sum(0) if len(outputs) > 1 else outputs[0]
+
+
+def _parallel(stage: nn.Sequential, count: int) -> list[nn.Sequential]:
     copies = [stage, *(copy.deepcopy(stage) for _ in range(count - 1))]
     for module in copies[1:]:
         reset_weights(module)
+        if isinstance(module[0], ResidualBlock):
+            module[0].shortcut = nn.Identity()  # not used
     return copies

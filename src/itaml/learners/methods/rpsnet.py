@@ -14,9 +14,9 @@
 Saturation: after M paths there is none left to take, and the modules of the last one are trained further.
 
 Differences from the paper: it trains N random paths side by side and keeps the best; here one is drawn, with at least
-one new module. A layer is the sum of its modules, without the skip connection that the paper trains in the first task.
-The distillation is over the old classes, and its teacher predicts by its own paths. Budget and choice of exemplars are
-those of all learners here; the authors' code keeps 4,400 of MNIST.
+one new module. A layer is the sum of its modules; only layers of residual blocks have the skip connection, which the
+paper trains in the first task. The distillation is over the old classes, and its teacher predicts by its own paths.
+Budget and choice of exemplars are those of all learners here; the authors' code keeps 4,400 of MNIST.
 """
 
 from __future__ import annotations

@@ -50,8 +50,15 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output."""
-        inner = self.second_norm(self.second(self.relu(self.first_norm(self.first(x)))))
-        return self.relu(inner + self.shortcut(x))  # type: ignore[no-any-return]
+        return self.merge(x, self.residual(x))
+
+    def residual(self, x: Tensor) -> Tensor:
+        """Return the output of the two convolutions."""
+        return self.second_norm(self.second(self.relu(self.first_norm(self.first(x)))))  # type: ignore[no-any-return]
+
+    def merge(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return the block's output for a residual: its own, or the sum of those of several blocks."""
+        return self.relu(residual + self.shortcut(x))  # type: ignore[no-any-return]
 
 
 def resnet(shape: Shape, *, widths: tuple[int, int, int, int]) -> nn.Module:

@@ -109,10 +109,10 @@ def test_residuals_of_all_paths_add_up_to_one_shortcut() -> None:
     network.take([0])
     torch.testing.assert_close(network(images), alone)
     network.take([2])
-    first, _, third = (next(module.children()) for module in network.layers[0].children())
-    summed = first.shortcut(images) + first.residual(images) + third.residual(images)
+    blocks = [block for block in network.modules() if isinstance(block, BasicBlock)]
+    summed = blocks[0].shortcut(images) + blocks[0].residual(images) + blocks[2].residual(images)
     torch.testing.assert_close(network(images), summed.relu().mean((2, 3)))
-    assert [len(list(module[0].shortcut.parameters())) for module in network.layers[0]] == [3, 0, 0]
+    assert [len(list(block.shortcut.parameters())) for block in blocks] == [3, 0, 0]
 
 
 def test_a_new_path_changes_the_features_of_a_resnet_little() -> None:

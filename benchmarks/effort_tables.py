@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -87,7 +88,7 @@ def comparison(benchmark: str, recipe: str) -> str:
     head = ["method", "keeps", "rate", "seeds", *COLUMNS]
     sentences = [_winner(found, metric) for metric in ("class@1", "class@20")]
     notes = [f"{_listed(notes)}." for notes in _notes(benchmark, recipe, list(found)) if notes]
-    failed = failures(benchmark, recipe)
+    failed = failures(benchmark, recipe, finished={name: [r.seed for r in results] for name, results in found.items()})
     missing = ", ".join(
         f"`{name.removesuffix(':best')}`" for name in targets() if name not in found and name not in failed
     )
@@ -100,11 +101,15 @@ def comparison(benchmark: str, recipe: str) -> str:
     return "\n\n".join([table(head, rows), " ".join(sentences), *notes, *lines, command])
 
 
-def failures(benchmark: str, recipe: str) -> dict[str, dict[str, str]]:
-    """Return why runs of a table failed, by `method:preset` and seed."""
+def failures(benchmark: str, recipe: str, finished: Mapping[str, Sequence[int]]) -> dict[str, dict[str, str]]:
+    """Return why runs of a table failed, by `method:preset` and seed, without those that have `finished` since."""
     file = RESULTS / f"{benchmark}-{recipe}" / FAILURES
-    found: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return found
+    kept: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    unfinished = {
+        target: {seed: why for seed, why in seeds.items() if int(seed) not in finished.get(target, ())}
+        for target, seeds in kept.items()
+    }
+    return {target: seeds for target, seeds in unfinished.items() if seeds}
 
 
 def _failed(failed: dict[str, dict[str, str]]) -> str:

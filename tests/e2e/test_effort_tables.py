@@ -51,6 +51,9 @@ def test_runs_that_failed_are_named_with_the_reason(
         module.keep_failure(
             tmp_path / "digits-plain" / "failures.json", "a:best", seed, "the loss became nan in task 2: lower lr"
         )
-    said = tables._failed(tables.failures("digits", "plain"))
+    said = tables._failed(tables.failures("digits", "plain", finished={}))
     assert said == "Failed: `a` (seed 0: the loss became nan in task 2), `a` (seed 1: the loss became nan in task 2)."
-    assert tables.failures("digits", "strong") == {}
+    left = tables.failures("digits", "plain", finished={"a:best": [0]})
+    assert left == {"a:best": {"1": "the loss became nan in task 2: lower lr"}}
+    assert tables.failures("digits", "plain", finished={"a:best": [0, 1]}) == {}
+    assert tables.failures("digits", "strong", finished={}) == {}
